@@ -1,0 +1,39 @@
+package plan
+
+import (
+	"bulkshaper/shaper/policy"
+	"bulkshaper/shaper/tc"
+)
+
+// Plan is the whole wanted state of one interface.
+type Plan struct {
+	Interface string
+	// Node is this node's name in the inventory.
+	Node    string
+	Cabinet string
+	Root    tc.Qdisc
+	// Classes has parents before children, otherwise ascending by id, the default class last.
+	Classes []Class
+	// Filters are in the order in which a packet meets them.
+	Filters []Filter
+	// Destinations are all that have a filter, sorted by prefix.
+	Destinations []policy.Destination
+}
+
+// Class is a wanted class, with its leaf.
+type Class struct {
+	Name  string
+	Class tc.Class
+	// Leaf is the qdisc below; nil for an inner class.
+	Leaf *tc.Qdisc
+	// Destinations is how many prefixes lead here.
+	Destinations int
+}
+
+// Filter is a wanted filter. In layout list its handle has no node yet: which one it gets is decided when it is compared with
+// what stands in the kernel.
+type Filter struct {
+	tc.Filter
+	// Name says what it is for: a server, "arp", "neighbour discovery".
+	Name string
+}

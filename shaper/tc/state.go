@@ -1,0 +1,68 @@
+package tc
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Link is what the kernel says of the interface.
+type Link struct {
+	Index int
+	Name  string
+	// MTU is in bytes, without the Ethernet header.
+	MTU int
+	// TxQueueLen is in packets.
+	TxQueueLen int
+	// Speed is the link's own, 0 where it is unknown.
+	Speed BitRate
+	// Up is the administrative state.
+	Up bool
+	// TxQueues is the number of transmit queues: more than one has an mq root by default.
+	TxQueues int
+	// Addresses are the interface's own, without link-local ones.
+	Addresses []netip.Addr
+}
+
+// State is the traffic control state of one interface, as observed.
+type State struct {
+	Link Link
+	// Qdiscs are the root and all leaves; those of handle 0: are the kernel's own.
+	Qdiscs []Qdisc
+	// Classes and Filters are those under the root qdisc.
+	Classes []Class
+	Filters []Filter
+	// AutoLeaf is the kind of leaf that "auto" means on this kernel: fq_codel where it has it, else pfifo.
+	AutoLeaf string
+}
+
+// RootQdisc is the root; false if none was seen.
+func (s State) RootQdisc() (Qdisc, bool) {
+	for _, q := range s.Qdiscs {
+		if q.Parent == Root {
+			return q, true
+		}
+	}
+	return Qdisc{}, false
+}
+
+// ClassStats is what the kernel counted for a class. Counters are 64 bit and start when the class is made.
+type ClassStats struct {
+	Class Class
+	// Leaf tells leaf classes from inner ones, whose counters hold their children's again.
+	Leaf bool
+
+	SentBytes, SentPackets       uint64
+	Dropped, Overlimits          uint64
+	Requeues                     uint64
+	BacklogBytes, BacklogPackets uint64
+	// Lends and Borrows count packets sent within the own rate and on the parent's, Giants those larger than the rate table.
+	Lends, Borrows, Giants uint64
+}
+
+// Stats is one reading of the counters of an interface; the filters are not read.
+type Stats struct {
+	Time          time.Time
+	Root          Qdisc
+	DirectPackets uint64
+	Classes       []ClassStats
+}
