@@ -49,18 +49,13 @@ type Inventory struct {
 	// Warnings do not keep the inventory from being used.
 	Warnings []Problem
 
-	byName map[string]*Server
+	names nameIndex
 }
 
-// Server finds a server by any of its names; a short name stands for the FQDN only where that is unique.
+// Server finds a server by any of its names; a short name stands for the FQDN, and the
+// other way round, only where that is unique.
 func (inv *Inventory) Server(name string) (*Server, bool) {
-	s, ok := inv.byName[CanonicalName(name)]
-	return s, ok
-}
-
-// CanonicalName is name trimmed, in lower case, without a final dot.
-func CanonicalName(name string) string {
-	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
+	return inv.names.find(CanonicalName(name))
 }
 
 // Problem is something wrong at one place of one file.
