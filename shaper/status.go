@@ -1,0 +1,127 @@
+package shaper
+
+import (
+	"time"
+
+	"bulkshaper/shaper/tc"
+)
+
+// Snapshot is what the loop knows, for readers in other goroutines. It is never changed after it was published.
+type Snapshot struct {
+	Interface  string
+	Node       string
+	Cabinet    string
+	Datacenter string
+	// Started is when the loop began.
+	Started time.Time
+	// InSync says that the kernel was last seen to be as planned; Reason says why not.
+	InSync bool
+	Reason string
+	// InterfaceUp says that the interface exists and is up.
+	InterfaceUp bool
+	// Contended says that somebody keeps changing what was repaired, so that repairs are spaced out.
+	Contended bool
+	// LastReload is the last reading of the files, of whatever result but unchanged; LastSuccess the last good one.
+	LastReload  Reload
+	LastSuccess time.Time
+	Servers     int
+	// Warnings are those of the inventory and of the rates.
+	Warnings []string
+	// Foreign is what stands beside our shaping and is not ours.
+	Foreign []string
+	Classes []ClassInfo
+}
+
+// Reload is one reading of the files.
+type Reload struct {
+	Time   time.Time    `json:"time"`
+	Result ReloadResult `json:"result"`
+	// Problems are the errors, a line each; empty for a success.
+	Problems []string `json:"problems,omitempty"`
+	// Operations is how many it took to follow it.
+	Operations int `json:"operations"`
+}
+
+// ClassInfo is a class of the plan, for people and metrics.
+type ClassInfo struct {
+	Name         string
+	Class        tc.Class
+	Leaf         bool
+	Destinations int
+}
+
+// Status is the answer of `status --format json` and of /api/v1/status.
+type Status struct {
+	Interface   string        `json:"interface"`
+	Node        string        `json:"node"`
+	Cabinet     string        `json:"cabinet"`
+	InSync      bool          `json:"in_sync"`
+	Reason      string        `json:"reason,omitempty"`
+	InterfaceUp bool          `json:"interface_up"`
+	Contended   bool          `json:"contended"`
+	LastReload  *Reload       `json:"last_reload"`
+	LastSuccess *time.Time    `json:"last_reload_success,omitempty"`
+	Servers     int           `json:"inventory_servers"`
+	Warnings    []string      `json:"warnings,omitempty"`
+	Foreign     []string      `json:"foreign,omitempty"`
+	Direct      uint64        `json:"direct_packets"`
+	Classes     []ClassStatus `json:"classes"`
+}
+
+// ClassStatus is a class with what the kernel counted for it.
+type ClassStatus struct {
+	Name         string `json:"name"`
+	ClassID      string `json:"classid"`
+	Kind         string `json:"kind"` // leaf or inner
+	Parent       string `json:"parent"`
+	Rate         uint64 `json:"rate_bits_per_second"`
+	Ceil         uint64 `json:"ceil_bits_per_second"`
+	Burst        uint64 `json:"burst_bytes"`
+	SentBytes    uint64 `json:"sent_bytes"`
+	SentPackets  uint64 `json:"sent_packets"`
+	Dropped      uint64 `json:"dropped_packets"`
+	Overlimits   uint64 `json:"overlimits"`
+	Requeues     uint64 `json:"requeues"`
+	BacklogBytes uint64 `json:"backlog_bytes"`
+	BacklogPkts  uint64 `json:"backlog_packets"`
+	Borrowed     uint64 `json:"borrowed_packets"`
+	Lent         uint64 `json:"lent_packets"`
+	Destinations int    `json:"destinations"`
+	// Standing is false for a class that is planned and not in the kernel.
+	Standing bool `json:"standing"`
+}
+
+// StatusOf puts together what the loop knows and what the kernel counted. Classes are those of the plan, in its order.
+func StatusOf(snap Snapshot, stats tc.Stats) Status {
+	s := Status{
+		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, InSync: snap.InSync, Reason: snap.Reason,
+		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
+		Foreign: snap.Foreign, Direct: stats.DirectPackets, Classes: []ClassStatus{},
+	}
+	if !snap.LastReload.Time.IsZero() {
+		s.LastReload = &snap.LastReload
+	}
+	if !snap.LastSuccess.IsZero() {
+		s.LastSuccess = &snap.LastSuccess
+	}
+	standing := make(map[tc.Handle]tc.ClassStats, len(stats.Classes))
+	for _, c := range stats.Classes {
+		standing[c.Class.ID] = c
+	}
+	for _, c := range snap.Classes {
+		counted, ok := standing[c.Class.ID]
+		kind := "inner"
+		if c.Leaf {
+			kind = "leaf"
+		}
+		s.Classes = append(s.Classes, ClassStatus{
+			Name: c.Name, ClassID: c.Class.ID.String(), Kind: kind, Parent: c.Class.Parent.String(),
+			Rate: uint64(c.Class.Rate), Ceil: uint64(c.Class.Ceil), Burst: uint64(c.Class.Burst()),
+			SentBytes: counted.SentBytes, SentPackets: counted.SentPackets, Dropped: counted.Dropped,
+			Overlimits: counted.Overlimits, Requeues: counted.Requeues,
+			BacklogBytes: counted.BacklogBytes, BacklogPkts: counted.BacklogPackets,
+			Borrowed: counted.Borrows, Lent: counted.Lends, Destinations: c.Destinations, Standing: ok,
+		})
+	}
+	return s
+}
