@@ -94,7 +94,9 @@ type Filter struct {
 // IsNode tells nodes from hash tables and from filters of other kinds.
 func (f Filter) IsNode() bool { return f.Kind == KindU32 && f.Divisor == 0 && f.Handle.Node() != 0 }
 
-// MatchID tells nodes apart by what they match: two nodes of a pref with the same MatchID match the same packets.
+// MatchID tells nodes apart by what they match: two nodes of a pref with the same MatchID match the same packets. The key
+// "0 under mask 0 at 0", which tc needs to write a match of everything, counts as none. How a link chooses its bucket is not
+// part of it.
 func (s Selector) MatchID() string {
 	b := make([]byte, 0, 16+16*len(s.Keys))
 	b = append(b, s.Flags, s.OffShift)
@@ -102,6 +104,9 @@ func (s Selector) MatchID() string {
 	b = binary.BigEndian.AppendUint16(b, s.Off)
 	b = binary.BigEndian.AppendUint16(b, uint16(s.OffOff))
 	for _, k := range s.Keys {
+		if k == (Key{}) {
+			continue
+		}
 		b = binary.BigEndian.AppendUint32(b, k.Mask)
 		b = binary.BigEndian.AppendUint32(b, k.Value)
 		b = binary.BigEndian.AppendUint32(b, uint32(k.Off))
@@ -163,18 +168,26 @@ func (Filter) Type() string { return "filter" }
 
 // Ident is the type and what tells this object from others of its type.
 func (f Filter) Ident() string {
-	id := fmt.Sprintf("filter %s pref %d %s", f.Protocol, f.Pref, f.Handle)
+	id := fmt.Sprintf("filter %s pref %d %s", f.Protocol, f.Pref, f.handle())
 	if d, ok := f.Destination(); ok && f.IsNode() {
 		return id + " dst " + d.String()
 	}
 	return id
 }
 
+// handle is how tc writes the handle: other kinds than u32 have plain numbers.
+func (f Filter) handle() string {
+	if f.Kind == KindU32 {
+		return f.Handle.String()
+	}
+	return fmt.Sprintf("0x%x", uint32(f.Handle))
+}
+
 func (f Filter) tcArgs(verb Verb, dev string) []string {
 	args := []string{"filter", string(verb), "dev", dev, "parent", f.Parent.String(), "protocol", f.Protocol.String(),
 		"pref", strconv.FormatUint(uint64(f.Pref), 10)}
 	if f.Handle != 0 {
-		args = append(args, "handle", f.Handle.String())
+		args = append(args, "handle", f.handle())
 	}
 	args = append(args, f.Kind)
 	if verb == Delete || f.Kind != KindU32 {
@@ -185,7 +198,7 @@ func (f Filter) tcArgs(verb Verb, dev string) []string {
 	}
 	if verb == Add {
 		if f.Handle.Table() != 0 {
-			args = append(args, "ht", MakeU32Handle(f.Handle.Table(), f.Handle.Bucket(), 0).String()+":")
+			args = append(args, "ht", MakeU32Handle(f.Handle.Table(), f.Handle.Bucket(), 0).String())
 		}
 		args = append(args, f.Sel.tcArgs(f)...)
 	}

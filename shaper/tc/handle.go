@@ -45,6 +45,9 @@ func ParseHandle(s string) (Handle, error) {
 	if !ok {
 		return 0, fmt.Errorf("handle %q has no colon", s)
 	}
+	if major == "" && minor == "" {
+		return 0, fmt.Errorf("handle %q has no number", s)
+	}
 	var parts [2]uint64
 	for i, text := range []string{major, minor} {
 		if text == "" {

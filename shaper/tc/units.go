@@ -72,7 +72,7 @@ func ParseBitRate(s string) (BitRate, error) {
 		}
 		return BitRate(v), nil
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
+	if _, err := parseDecimal(text, 1); err == nil {
 		return 0, fmt.Errorf("rate %q has no unit: write %smbit or %skbit (units are tc's: bit kbit mbit gbit tbit, kibit ..., bps kbps ... are bytes)", s, text, text)
 	}
 	return 0, fmt.Errorf("rate %q is not a number with one of tc's units: bit kbit mbit gbit tbit, kibit mibit gibit tibit, and bps kbps mbps gbps tbps, which are bytes", s)
@@ -92,6 +92,7 @@ func ParseBytes(s string) (Bytes, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	for _, u := range sizeUnits {
 		number, ok := strings.CutSuffix(text, u.suffix)
+		number = strings.TrimSpace(number)
 		if !ok || number == "" || number[len(number)-1] > '9' {
 			continue
 		}
@@ -143,9 +144,13 @@ func TicksOf(b Bytes, r BitRate) Ticks {
 	return Ticks(min(q, math.MaxUint32))
 }
 
-// BytesAt is how many bytes t is at r, cut to a whole byte.
+// BytesAt is how many bytes t is at r, cut to a whole byte. Rates that no link has (a class of somebody else's may be given any)
+// end at the largest number of bytes.
 func (t Ticks) BytesAt(r BitRate) Bytes {
 	hi, lo := bits.Mul64(uint64(t), r.BytesPerSecond())
-	q, _ := bits.Div64(hi%ticksPerSecond, lo, ticksPerSecond)
+	if hi >= ticksPerSecond {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, ticksPerSecond)
 	return Bytes(q)
 }
