@@ -1,0 +1,56 @@
+# Targets are listed by `make` alone; each has its line behind "##".
+SHELL := /bin/bash
+GO ?= go
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X main.release=$(VERSION)
+
+# Tests never see the machine's own interfaces: each test binary runs in a network namespace of its own, and an ordinary
+# user is root of a user namespace there.
+ISOLATE := unshare --net --mount $(if $(filter-out 0,$(shell id -u)),--user --map-root-user)
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+.PHONY: build
+build: ## bin/bulkshaper
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/bulkshaper ./cmd/bulkshaper
+
+.PHONY: demo
+demo: build ## a cluster in network namespaces, shaped and reshaped before your eyes (needs root)
+	bin/bulkshaper demo
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'run gofmt -w on these'; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags system ./...
+	$(GO) tool staticcheck ./...
+
+.PHONY: needs
+needs:
+	@command -v tc >/dev/null || { echo 'tc is missing: install iproute2'; exit 1; }
+	@$(ISOLATE) true || { echo 'no network namespaces here: run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)'; exit 1; }
+
+.PHONY: test
+test: needs lint ## everything that needs no more than network namespaces, with the race detector
+	$(GO) test -race -exec '$(ISOLATE) --' ./...
+
+.PHONY: test-system
+test-system: ## the rest: systemd in a container, a real Prometheus (root; installs what it needs from Debian)
+	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/...
+
+.PHONY: fuzz
+fuzz: ## every fuzzer for FUZZTIME each (default 30s)
+	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
+	  for name in $$(grep -oE '^func Fuzz[A-Za-z0-9]+' $$f | cut -c6-); do \
+	    echo "== $$(dirname $$f) $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) $$(dirname $$f); done; done
+
+.PHONY: bench
+bench: ## the benchmarks, each with its baseline
+	$(GO) test -run '^$$' -bench . -benchmem -exec '$(ISOLATE) --' ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
