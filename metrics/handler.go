@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/tc"
+)
+
+// HandlerOptions is what NewHandler serves.
+type HandlerOptions struct {
+	// Gatherer has the metrics of /metrics.
+	Gatherer prometheus.Gatherer
+	// Source has the status.
+	Source Source
+	// Ready is nil once the interface was shaped as planned for the first time; Healthy is nil while the loop turns.
+	// A missing one counts as always nil.
+	Ready, Healthy func() error
+	// Log hears of what could not be served.
+	Log     *zap.Logger
+	Version string
+}
+
+// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status and an index. Nothing that it serves changes anything, and
+// only GET and HEAD are answered.
+func NewHandler(o HandlerOptions) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", newScrapeHandler(o.Gatherer, o.Log))
+	mux.Handle("GET /-/healthy", stateHandler("healthy", o.Healthy))
+	mux.Handle("GET /-/ready", stateHandler("ready", o.Ready))
+	mux.Handle("GET /api/v1/status", statusHandler(o))
+	mux.Handle("GET /{$}", indexHandler(o))
+	return http.MaxBytesHandler(secure(mux), 0) // nobody has to send us a body
+}
+
+// secure sets the headers that keep a browser from doing more with an answer than to show it.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func stateHandler(word string, check func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if check != nil {
+			if err := check(); err != nil {
+				http.Error(w, "not "+word+": "+err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(word + "\n")) // whoever asked is gone, nothing is left to do
+	})
+}
+
+// statusHandler answers with the JSON of `bulkshaper status --format json`. An interface that is not there is a state to be
+// told like others; counters that cannot be read are an error, since zeros would be believed.
+func statusHandler(o HandlerOptions) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		snap := o.Source.Snapshot()
+		stats, err := o.Source.Stats(r.Context())
+		if err != nil && !errors.Is(err, tc.ErrNoInterface) {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "read counters: " + err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, shaper.StatusOf(snap, stats))
+	})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the values are plain: what fails is the connection, and its owner knows
+}
+
+// indexHandler is a plain list of what there is to read.
+func indexHandler(o HandlerOptions) http.Handler {
+	page := template.Must(template.New("index").Parse(indexPage))
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		snap := o.Source.Snapshot()
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = page.Execute(w, map[string]string{"Version": o.Version, "Node": snap.Node, "Interface": snap.Interface})
+	})
+}
+
+const indexPage = `<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>bulkshaper</title></head><body>
+<h1>bulkshaper {{.Version}}</h1>
+<p>{{.Node}} {{.Interface}}</p>
+<ul>
+<li><a href="metrics">metrics</a></li>
+<li><a href="api/v1/status">status</a></li>
+<li><a href="-/healthy">healthy</a></li>
+<li><a href="-/ready">ready</a></li>
+</ul>
+</body></html>
+`

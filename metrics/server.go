@@ -1,0 +1,126 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+)
+
+// The limits of the server. A client that is slow, silent or too many costs at most maxConnections answers of memory.
+const (
+	maxConnections    = 128
+	maxStreams        = 8 // of HTTP/2, in a connection
+	maxHeaderBytes    = 16 << 10
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second // the wait for a turn, the counters and the sending
+	idleTimeout       = 3 * time.Minute  // longer than the usual scrape intervals
+	stopTimeout       = 5 * time.Second
+)
+
+// ServeOptions is where and how to serve.
+type ServeOptions struct {
+	// Listen is a TCP address, ":9825"; "" for none.
+	Listen string
+	// WebConfig is the exporter toolkit's web config file: TLS, client certificates, basic auth. It is read anew for each
+	// connection and request, so that a renewed certificate needs no restart. "" for plain HTTP.
+	WebConfig string
+	// Socket is the path of a unix socket, which the program's own commands use; "" for none. It needs no web config: its mode
+	// says who may.
+	Socket  string
+	Handler http.Handler
+	Log     *zap.Logger
+	// Listening, if not nil, is called with the TCP address once it is open.
+	Listening func(net.Addr)
+
+	writeTimeout time.Duration // for tests; 0 is the constant
+}
+
+// Serve answers requests until ctx ends, then lets running ones finish, and returns nil. An error before that is final: a bad
+// web config, a port or a socket that is taken.
+func Serve(ctx context.Context, o ServeOptions) error {
+	if err := web.Validate(o.WebConfig); err != nil {
+		return fmt.Errorf("read metrics.web_config %s: %w", o.WebConfig, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if o.Socket != "" {
+		listener, err := listenUnix(o.Socket)
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		server := o.server()
+		group.Go(func() error { return server.Serve(netutil.LimitListener(listener, maxConnections)) })
+		group.Go(func() error { return stop(ctx, server) })
+	}
+	if o.Listen != "" {
+		listener, err := listenTCP(o.Listen)
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		server := o.server()
+		flags := &web.FlagConfig{WebConfigFile: &o.WebConfig}
+		toolkit := slog.New(&slogHandler{log: o.Log})
+		group.Go(func() error {
+			return web.Serve(netutil.LimitListener(listener, maxConnections), server, flags, toolkit)
+		})
+		group.Go(func() error { return stop(ctx, server) })
+		o.Log.Info("listening", zap.Stringer("address", listener.Addr()), zap.String("web_config", o.WebConfig))
+		if o.Listening != nil {
+			o.Listening(listener.Addr())
+		}
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		return nil
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+func (o ServeOptions) server() *http.Server {
+	timeout := writeTimeout
+	if o.writeTimeout != 0 {
+		timeout = o.writeTimeout
+	}
+	return &http.Server{
+		Handler: o.Handler, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: timeout, IdleTimeout: idleTimeout,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		// What it has to say is about single clients: broken handshakes, resets. A port scan would fill the log.
+		ErrorLog: stdLog(o.Log),
+	}
+}
+
+// stop waits for ctx, then for running requests, but not for long.
+func stop(ctx context.Context, server *http.Server) error {
+	<-ctx.Done()
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(limit); err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+func stdLog(z *zap.Logger) *log.Logger {
+	l, err := zap.NewStdLogAt(z, zapcore.DebugLevel)
+	if err != nil { // only for a level that does not exist
+		return zap.NewStdLog(z)
+	}
+	return l
+}
