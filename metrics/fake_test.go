@@ -3,12 +3,15 @@ package metrics
 import (
 	"context"
 	"flag"
+	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/tc"
@@ -16,7 +19,32 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Bool("update", false, "write the goldens anew")
+	if err := loopbackUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "set lo up:", err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// loopbackUp is for a new network namespace, whose loopback is down.
+func loopbackUp() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFFLAGS, request); err != nil {
+		return err
+	}
+	if request.Uint16()&unix.IFF_UP != 0 {
+		return nil
+	}
+	request.SetUint16(request.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
 }
 
 // fakeSource is a Source made of values.
