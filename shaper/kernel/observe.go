@@ -1,0 +1,131 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"bulkshaper/shaper/kernel/wire"
+	"bulkshaper/shaper/tc"
+)
+
+const (
+	// maxReads bounds how often the tables are read until two readings in a row agree.
+	maxReads = 10
+	// firstPause is the wait after the first disagreement; it doubles, to about half a second in all.
+	firstPause = time.Millisecond
+)
+
+// Observe reads the link, its qdiscs, classes and filters. It reads until two readings in a row agree, since the kernel
+// does not mark a dump during which filters were deleted. The error is tc.ErrNoInterface while there is no such interface.
+//
+// Classes and filters are read below an htb root only: those of other qdiscs are not ours and may be many. Qdiscs are the root and
+// what hangs below it by its handle; the children that mq makes for itself are left out.
+func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
+	k.read.mu.Lock()
+	defer k.read.mu.Unlock()
+	seed := maphash.MakeSeed()
+	var before uint64
+	var torn error
+	agreed, pause := false, firstPause
+	for range maxReads {
+		if err := ctx.Err(); err != nil {
+			return tc.State{}, err
+		}
+		state, sum, err := k.readState(seed)
+		switch {
+		case errors.Is(err, errTorn):
+			agreed, torn = false, err
+		case err != nil:
+			return tc.State{}, err
+		case agreed && sum == before:
+			state.AutoLeaf = k.findAutoLeaf(state)
+			return state, nil
+		case !agreed:
+			agreed, before = true, sum
+			continue // the second reading follows at once
+		default:
+			before, torn = sum, errTorn
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+	return tc.State{}, fmt.Errorf("read traffic control of %s: %w, %d times", k.name, torn, maxReads)
+}
+
+// readState reads everything once; the sum is the same for two readings that agree.
+func (k *Kernel) readState(seed maphash.Seed) (tc.State, uint64, error) {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	link, err := k.readLink()
+	if err != nil {
+		return tc.State{}, 0, err
+	}
+	fmt.Fprint(&h, link)
+	s := tc.State{Link: link}
+	if s.Qdiscs, err = readQdiscs(k.read, link.Index, &h); err != nil {
+		return s, 0, fmt.Errorf("read qdiscs of %s: %w", k.name, err)
+	}
+	root, ok := s.RootQdisc()
+	if !ok || root.Kind != tc.KindHTB || root.Handle == tc.Unspec {
+		return s, h.Sum64(), nil
+	}
+	err = k.read.dump(unix.RTM_GETTCLASS, link.Index, root.Handle, func(o wire.Object) error {
+		if o.Index != link.Index || o.Kind != tc.KindHTB || tc.Handle(o.Handle).Major() != root.Handle.Major() {
+			return nil
+		}
+		o.Fingerprint(&h)
+		c, err := o.Class()
+		s.Classes = append(s.Classes, c)
+		return err
+	})
+	if err != nil {
+		return s, 0, fmt.Errorf("read classes of %s: %w", k.name, err)
+	}
+	err = k.read.dump(unix.RTM_GETTFILTER, link.Index, root.Handle, func(o wire.Object) error {
+		if o.Index != link.Index || o.Kind == tc.KindU32 && o.Handle == 0 {
+			return nil // the pref itself: its root table says as much
+		}
+		o.Fingerprint(&h)
+		f, err := o.Filter()
+		s.Filters = append(s.Filters, f)
+		return err
+	})
+	if err != nil {
+		return s, 0, fmt.Errorf("read filters of %s: %w", k.name, err)
+	}
+	return s, h.Sum64(), nil
+}
+
+// readQdiscs reads the root and what hangs below it by its handle.
+func readQdiscs(c *conn, index int, h *maphash.Hash) ([]tc.Qdisc, error) {
+	var all []tc.Qdisc
+	err := c.dump(unix.RTM_GETQDISC, index, tc.Unspec, func(o wire.Object) error {
+		if o.Index != index {
+			return nil
+		}
+		o.Fingerprint(h)
+		q, err := o.Qdisc()
+		all = append(all, q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	root, ok := tc.State{Qdiscs: all}.RootQdisc()
+	var kept []tc.Qdisc
+	for _, q := range all {
+		below := ok && root.Handle != tc.Unspec && q.Parent.Major() == root.Handle.Major()
+		if q.Parent == tc.Root || below {
+			kept = append(kept, q)
+		}
+	}
+	return kept, nil
+}
