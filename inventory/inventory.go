@@ -52,10 +52,13 @@ type Inventory struct {
 	names nameIndex
 }
 
-// Server finds a server by any of its names; a short name stands for the FQDN, and the
-// other way round, only where that is unique.
+// Server finds a server by any of its names; a short name stands for the FQDN, and the other
+// way round, only where that is unique.
 func (inv *Inventory) Server(name string) (*Server, bool) {
-	return inv.names.find(CanonicalName(name))
+	if i := inv.names.find(CanonicalName(name)); i >= 0 {
+		return inv.Servers[i], true
+	}
+	return nil, false
 }
 
 // Problem is something wrong at one place of one file.
@@ -71,21 +74,25 @@ type Problem struct {
 // String is file:line:column: message; remedy.
 func (p Problem) String() string {
 	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
-		if p.Column > 0 {
-			fmt.Fprintf(&b, ":%d", p.Column)
-		}
-	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
+	if place := p.where(); place != "" {
+		b.WriteString(place + ": ")
 	}
 	b.WriteString(p.Message)
 	if p.Remedy != "" {
 		b.WriteString("; " + p.Remedy)
 	}
 	return b.String()
+}
+
+// where is file:line:column, as far as it is known.
+func (p Problem) where() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
 // Problems is every problem of one reading, sorted by file, line and column. It is the error of whatever found them.

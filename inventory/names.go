@@ -13,51 +13,61 @@ func shortName(name string) string {
 	return short
 }
 
-// nameIndex finds servers by name. Shops write the FQDN here and the short name there, so one stands for the other, but only
-// where that leaves no doubt which server is meant.
+// nobody and several are what a name index finds where it finds not exactly one.
+const (
+	nobody  = -1
+	several = -2
+)
+
+// nameIndex finds owners, by number, by one of their names. Shops write the FQDN here and the short name there, so one stands
+// for the other, but only where that leaves no doubt who is meant.
 type nameIndex struct {
-	exact map[string]*Server
-	// short has the server for each first label; nil where two servers share the label.
-	short map[string]*Server
+	exact map[string]int32
+	// short has the owner for each first label, or several.
+	short map[string]int32
+	// full says of each owner whether any of its names is an FQDN.
+	full []bool
 }
 
-func newNameIndex(servers []*Server) nameIndex {
-	ix := nameIndex{exact: make(map[string]*Server, 2*len(servers)), short: make(map[string]*Server, len(servers))}
-	for _, s := range servers {
-		for _, name := range s.Names {
-			ix.exact[name] = s
-			label := shortName(name)
-			if other, taken := ix.short[label]; taken && other != s {
-				ix.short[label] = nil
-			} else {
-				ix.short[label] = s
-			}
+func newNameIndex(size int) nameIndex {
+	return nameIndex{exact: make(map[string]int32, 2*size), short: make(map[string]int32, size), full: make([]bool, 0, size)}
+}
+
+// add gives names, which are canonical, to the next owner: the first is 0.
+func (ix *nameIndex) add(names ...string) {
+	owner := int32(len(ix.full))
+	ix.full = append(ix.full, false)
+	for _, name := range names {
+		if _, taken := ix.exact[name]; !taken {
+			ix.exact[name] = owner
+		}
+		short := shortName(name)
+		if other, taken := ix.short[short]; taken && other != owner {
+			ix.short[short] = several
+		} else {
+			ix.short[short] = owner
+		}
+		if short != name {
+			ix.full[owner] = true
 		}
 	}
-	return ix
 }
 
-// find resolves a canonical name: as it is written, else a short name as that of the only server with this first label, else
-// an FQDN as that of the only server with this first label, if nobody gave that server an FQDN.
-func (ix nameIndex) find(name string) (*Server, bool) {
-	if s, ok := ix.exact[name]; ok {
-		return s, true
+// find resolves a canonical name: as it is written, else a short name as that of the only owner with this first label, else an
+// FQDN as that of the only owner with this first label, if that owner has no FQDN. The answer may be nobody or several.
+func (ix *nameIndex) find(name string) int32 {
+	if owner, ok := ix.exact[name]; ok {
+		return owner
 	}
-	s := ix.short[shortName(name)]
-	if s == nil {
-		return nil, false
+	short := shortName(name)
+	owner, ok := ix.short[short]
+	switch {
+	case !ok:
+		return nobody
+	case short == name:
+		return owner
+	case owner == several, ix.full[owner]:
+		return nobody
 	}
-	if strings.Contains(name, ".") && s.hasFQDN() {
-		return nil, false
-	}
-	return s, true
-}
-
-func (s *Server) hasFQDN() bool {
-	for _, name := range s.Names {
-		if strings.Contains(name, ".") {
-			return true
-		}
-	}
-	return false
+	return owner
 }

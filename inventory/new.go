@@ -48,5 +48,9 @@ func build(servers []*Server, roles []string) *Inventory {
 		}
 		return strings.Compare(a.File, b.File)
 	})
-	return &Inventory{Servers: servers, Roles: sortedSet(roles, strings.Compare), names: newNameIndex(servers)}
+	inv := &Inventory{Servers: servers, Roles: sortedSet(roles, strings.Compare), names: newNameIndex(len(servers))}
+	for _, s := range servers {
+		inv.names.add(s.Names...)
+	}
+	return inv
 }

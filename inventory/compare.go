@@ -1,0 +1,55 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Equal tells whether two inventories say the same of every server, declare the same roles and have the same warnings: a
+// reading that is equal to the one before changed nothing.
+func (inv *Inventory) Equal(other *Inventory) bool {
+	if inv == other || inv == nil || other == nil {
+		return inv == other
+	}
+	return slices.EqualFunc(inv.Servers, other.Servers, (*Server).equal) && slices.Equal(inv.Roles, other.Roles) &&
+		slices.Equal(inv.Warnings, other.Warnings)
+}
+
+func (s *Server) equal(t *Server) bool {
+	return s == t || s.Name == t.Name && s.Cabinet == t.Cabinet && s.Datacenter == t.Datacenter && s.File == t.File &&
+		slices.Equal(s.Names, t.Names) && slices.Equal(s.Addresses, t.Addresses) && slices.Equal(s.Prefixes, t.Prefixes) &&
+		slices.Equal(s.Roles, t.Roles)
+}
+
+// ShrinkError says that a new inventory lost too many of the servers of the one before.
+type ShrinkError struct {
+	// Gone of Before servers are no longer there; Max is the part that may be, from 0 to 1.
+	Gone, Before int
+	Max          float64
+}
+
+// Error says how many are gone, what that looks like, and how to allow it.
+func (e *ShrinkError) Error() string {
+	percent := func(part float64) string { return fmt.Sprintf("%.4g%%", 100*part) }
+	return fmt.Sprintf("inventory lost %d of %d servers (%s), more than inventory.max_shrink allows (%s): a copy at work or a wrong glob looks like that; "+
+		"if they are really gone, set inventory.max_shrink to 100%% for one reload", e.Gone, e.Before, percent(float64(e.Gone)/float64(e.Before)), percent(e.Max))
+}
+
+// CheckShrink compares a new inventory with the one in use (nil where there is none). The error is a *ShrinkError where more
+// than the part max of the old one's servers, from 0 to 1, are not in the new one by any of their names.
+func CheckShrink(old, new *Inventory, max float64) error {
+	if old == nil || len(old.Servers) == 0 {
+		return nil
+	}
+	gone := 0
+	for _, s := range old.Servers {
+		if !slices.ContainsFunc(s.Names, func(name string) bool { return new.names.find(name) >= 0 }) {
+			gone++
+		}
+	}
+	const rounding = 1e-9 // 29 of 100 are not more than 29 %
+	if float64(gone) > (max+rounding)*float64(len(old.Servers)) {
+		return &ShrinkError{Gone: gone, Before: len(old.Servers), Max: max}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Loader reads an inventory again and again, and each time only what changed. It is safe for use by several goroutines.
+type Loader struct {
+	source Source
+	fields *fieldPaths
+	seed   maphash.Seed
+	now    func() time.Time
+
+	mu    sync.Mutex
+	files map[string]*known
+	roles rolesKnown
+	// last is the last inventory and the files that it was made of: the same files give the same inventory.
+	last         *Inventory
+	lastRecords  []*record
+	lastRoles    *rolesFile
+	lastWarnings Problems
+	// reads counts the files whose content was looked at, for tests.
+	reads int
+}
+
+// known is what is remembered of a file: what it said when it had this identity.
+type known struct {
+	id    fileID
+	hash  uint64
+	young bool
+	// record is what the file said; a file that could not be read has none and is not remembered.
+	record *record
+}
+
+type rolesKnown struct {
+	id       fileID
+	hash     uint64
+	young    bool
+	read     bool
+	declared *rolesFile
+	problems Problems
+}
+
+// NewLoader makes a loader for src. Nothing is read yet.
+func NewLoader(src Source) *Loader {
+	src.Servers = slices.Clone(src.Servers)
+	return &Loader{source: src, fields: src.Fields.compile(), seed: maphash.MakeSeed(), now: time.Now, files: make(map[string]*known)}
+}
+
+// loadTries is how often the folders are read again when they change meanwhile.
+const loadTries = 3
+
+// Load reads the inventory, whole or not at all: the error is Problems, or that of ctx. What did not change since the last call
+// is not read again, and where nothing did, the inventory is the very same. The caller keeps the last good one.
+func (l *Loader) Load(ctx context.Context) (*Inventory, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for try := 1; ; try++ {
+		inv, problems, stable, err := l.load(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case !stable && try < loadTries:
+			continue
+		case len(problems) > 0:
+			return nil, problems
+		}
+		return inv, nil
+	}
+}
+
+// outcome is what became of one candidate.
+type outcome struct {
+	path    string
+	id      fileID
+	record  *record
+	problem *Problem
+	skipped *Problem
+	err     error
+}
+
+// load is one reading. It is not stable if a folder changed, or a file vanished, meanwhile.
+func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, stable bool, err error) {
+	list := lister{}
+	list.visit(filepath.Dir(l.source.Roles))
+	candidates := list.find(l.source.Servers)
+	problems = list.problems
+	declared, rolesID, more := l.loadRoles()
+	problems = append(problems, more...)
+	candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return samePath(c.path, l.source.Roles) })
+	outcomes, err := l.readAll(ctx, candidates)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	stable = true
+	var warnings Problems
+	var kept []outcome
+	files := make(map[string]*known, len(outcomes))
+	for _, o := range outcomes {
+		switch {
+		case errors.Is(o.err, errVanished):
+			stable = false
+			problems = append(problems, Problem{File: o.path, Message: o.err.Error(), Remedy: "this passes when whoever writes there is done"})
+		case rolesID != (fileID{}) && o.id.same(rolesID):
+			continue
+		case o.problem != nil:
+			problems = append(problems, *o.problem)
+		case o.skipped != nil:
+			warnings = append(warnings, *o.skipped)
+		default:
+			kept = append(kept, o)
+		}
+		if k := l.files[o.path]; k != nil && o.record != nil {
+			files[o.record.server.File] = k // the same path, and no second copy of the string
+		}
+	}
+	l.files = files
+	kept = oncePerFile(kept)
+	if len(kept) == 0 && len(problems) == 0 {
+		problems = append(problems, Problem{Message: "there are no server files", Remedy: patternRemedy})
+	}
+	records := make([]*record, len(kept))
+	for i, o := range kept {
+		records[i] = o.record
+	}
+	stable = stable && !list.changed()
+	if len(problems) == 0 && l.last != nil && declared == l.lastRoles && slices.Equal(records, l.lastRecords) && slices.Equal(warnings, l.lastWarnings) {
+		return l.last, nil, stable, nil
+	}
+	inv, problems = assemble(declared, records, problems, warnings)
+	if len(problems) > 0 {
+		return nil, problems, stable, nil
+	}
+	l.last, l.lastRecords, l.lastRoles, l.lastWarnings = inv, records, declared, warnings
+	return inv, nil, stable, nil
+}
+
+// samePath tells whether two paths are spelled for the same place.
+func samePath(a, b string) bool {
+	if filepath.Base(a) != filepath.Base(b) {
+		return false
+	}
+	absA, errA := filepath.Abs(a)
+	absB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && absA == absB
+}
+
+// loadRoles reads roles.json, if it changed.
+func (l *Loader) loadRoles() (*rolesFile, fileID, Problems) {
+	path := l.source.Roles
+	fail := func(message, remedy string) (*rolesFile, fileID, Problems) {
+		l.roles = rolesKnown{}
+		return nil, fileID{}, Problems{{File: path, Message: message, Remedy: remedy}}
+	}
+	if path == "" {
+		return fail("no roles file is given", "set inventory.roles to the path of roles.json")
+	}
+	now := l.now()
+	id, err := statFile(path)
+	var irregular *notRegularError
+	switch {
+	case errors.Is(err, errVanished):
+		return fail("no such file", "write the roles file there, or correct inventory.roles")
+	case errors.As(err, &irregular):
+		return fail(err.Error(), "write the roles file there, or correct inventory.roles")
+	case err != nil:
+		return fail("read file: "+cause(err), unreadableRemedy)
+	case l.roles.read && l.roles.id == id && !l.roles.young:
+		return l.roles.declared, id, l.roles.problems
+	}
+	data, id, problem := readFile(path)
+	if problem != nil {
+		l.roles = rolesKnown{}
+		return nil, id, Problems{*problem}
+	}
+	l.reads++
+	hash := maphash.Bytes(l.seed, data)
+	if l.roles.read && l.roles.id.size == id.size && l.roles.hash == hash {
+		l.roles.id, l.roles.young = id, id.young(now)
+		return l.roles.declared, id, l.roles.problems
+	}
+	declared, problems := parseRoles(File{Path: path, Data: data})
+	l.roles = rolesKnown{id: id, hash: hash, young: id.young(now), read: true, declared: declared, problems: problems}
+	return declared, id, problems
+}
+
+// readAll reads candidates on all processors, and remembers them.
+func (l *Loader) readAll(ctx context.Context, candidates []candidate) ([]outcome, error) {
+	const chunk = 64 // files a task, so that tasks cost nothing beside them
+	outcomes := make([]outcome, len(candidates))
+	changed := make([]*known, len(candidates))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(candidates); from += chunk {
+		to := min(from+chunk, len(candidates))
+		g.Go(func() error {
+			for i := from; i < to; i++ {
+				if err := gctx.Err(); err != nil {
+					return err
+				}
+				outcomes[i], changed[i] = l.readOne(candidates[i], l.files[candidates[i].path])
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, k := range changed {
+		if k != nil {
+			l.files[candidates[i].path] = k
+			l.reads++
+		}
+	}
+	return outcomes, ctx.Err()
+}
+
+// readOne is what a candidate says; changed is what to remember of it, nil where that is what is known already.
+func (l *Loader) readOne(c candidate, before *known) (o outcome, changed *known) {
+	o.path = c.path
+	now := l.now()
+	var err error
+	o.id, err = statFile(c.path)
+	var irregular *notRegularError
+	switch {
+	case errors.Is(err, errVanished):
+		o.err = err
+		return o, nil
+	case errors.As(err, &irregular) && c.meant:
+		o.problem = &Problem{File: c.path, Message: err.Error(), Remedy: "name folders, or regular files, in inventory.servers"}
+		return o, nil
+	case errors.As(err, &irregular):
+		o.skipped = &Problem{File: c.path, Message: err.Error(), Remedy: "move it out of the folder"}
+		return o, nil
+	case err != nil:
+		o.problem = &Problem{File: c.path, Message: "read file: " + cause(err), Remedy: unreadableRemedy}
+		return o, nil
+	case before != nil && before.id == o.id && !before.young:
+		o.record = before.record
+		return o, nil
+	}
+	data, id, problem := readFile(c.path)
+	if problem != nil {
+		if _, err := statFile(c.path); errors.Is(err, errVanished) {
+			o.err = errVanished
+			return o, nil
+		}
+		o.problem = problem
+		return o, nil
+	}
+	changed = &known{id: id, hash: maphash.Bytes(l.seed, data), young: id.young(now)}
+	o.id = id
+	if before != nil && before.id.size == id.size && before.hash == changed.hash {
+		changed.record = before.record
+	} else {
+		changed.record = parseServer(File{Path: c.path, Data: data, Datacenter: datacenterOf(c.path)}, l.fields)
+	}
+	o.record = changed.record
+	return o, changed
+}
+
+// datacenterOf is DatacenterOf for a path that may be relative.
+func datacenterOf(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return DatacenterOf(path)
+	}
+	return DatacenterOf(abs)
+}
+
+// oncePerFile keeps one of the outcomes that are one file by several paths (links): the path without links, else the first.
+func oncePerFile(outcomes []outcome) []outcome {
+	type inode struct{ dev, ino uint64 }
+	first := make(map[inode]int, len(outcomes))
+	kept := outcomes[:0]
+	slices.SortFunc(outcomes, func(a, b outcome) int { return strings.Compare(a.path, b.path) })
+	for _, o := range outcomes {
+		key := inode{o.id.dev, o.id.ino}
+		i, twice := first[key]
+		switch {
+		case !twice:
+			first[key] = len(kept)
+			kept = append(kept, o)
+		case !isResolved(kept[i].path) && isResolved(o.path):
+			kept[i] = o
+		}
+	}
+	return kept
+}
+
+func isResolved(path string) bool {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	return err == nil && real == abs
+}

@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// fileID changes whenever a file's content does, but for changes within one tick of the file system's clock.
+type fileID struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds
+}
+
+func idOf(info fs.FileInfo) fileID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileID{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	}
+	return fileID{dev: uint64(st.Dev), ino: st.Ino, size: info.Size(), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// clockTick is the coarsest file time of those file systems that have one (FAT has 2 s).
+const clockTick = 2 * time.Second
+
+// young tells whether the file may still change without its times showing it.
+func (id fileID) young(now time.Time) bool {
+	return max(id.mtime, id.ctime) > now.Add(-clockTick).UnixNano()
+}
+
+// same tells whether both are one file, whatever it contains.
+func (id fileID) same(other fileID) bool { return id.dev == other.dev && id.ino == other.ino }
+
+// errVanished says that a file was gone between listing and reading.
+var errVanished = errors.New("file vanished while the folder was being read")
+
+// notRegularError says that a path is something that is never read, and what.
+type notRegularError struct{ what string }
+
+func (e *notRegularError) Error() string { return "not read: it is " + e.what }
+
+// statFile is the identity of a regular file. A path that never gives one is a *notRegularError; one that was there a moment
+// ago and is no longer is errVanished.
+func statFile(path string) (fileID, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
+		if link, lerr := os.Lstat(path); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
+			return fileID{}, &notRegularError{"a link to what does not exist"}
+		}
+		return fileID{}, errVanished
+	}
+	if err != nil {
+		return fileID{}, err
+	}
+	return idOf(info), regular(info.Mode())
+}
+
+// regular refuses everything but regular files by what it is.
+func regular(mode fs.FileMode) error {
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return &notRegularError{"a folder"}
+	case mode&fs.ModeNamedPipe != 0:
+		return &notRegularError{"a FIFO"}
+	case mode&fs.ModeSocket != 0:
+		return &notRegularError{"a socket"}
+	}
+	return &notRegularError{"a device"}
+}
+
+// readTries is how often a file is read that changes meanwhile.
+const readTries = 3
+
+// readFile reads a regular file of at most MaxFileSize, and its identity when that content was in it. It never waits for a
+// writer: what is opened may have become a FIFO since it was looked at.
+func readFile(path string) ([]byte, fileID, *Problem) {
+	refuse := func(message, remedy string) ([]byte, fileID, *Problem) {
+		return nil, fileID{}, &Problem{File: path, Message: message, Remedy: remedy}
+	}
+	for range readTries {
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+		if err != nil {
+			return refuse("read file: "+cause(err), unreadableRemedy)
+		}
+		data, id, stable, err := readOpen(f)
+		_ = f.Close() // nothing was written
+		var large *tooLargeError
+		switch {
+		case errors.As(err, &large):
+			return refuse(tooLarge(large.size))
+		case err != nil:
+			return refuse("read file: "+cause(err), unreadableRemedy)
+		case stable:
+			return data, id, nil
+		}
+	}
+	return refuse("file changes while it is read", "write it under another name and rename it")
+}
+
+type tooLargeError struct{ size int64 }
+
+func (e *tooLargeError) Error() string { return fmt.Sprintf("file of %d bytes", e.size) }
+
+// readOpen reads f. stable is false if it changed meanwhile.
+func readOpen(f *os.File) (data []byte, id fileID, stable bool, err error) {
+	before, err := f.Stat()
+	if err != nil {
+		return nil, id, false, err
+	}
+	if err := regular(before.Mode()); err != nil {
+		return nil, id, false, err
+	}
+	if before.Size() > MaxFileSize {
+		return nil, id, false, &tooLargeError{before.Size()}
+	}
+	data = make([]byte, before.Size()+1)
+	n, err := io.ReadFull(f, data)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, id, false, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, id, false, err
+	}
+	id = idOf(before)
+	return data[:n], id, id == idOf(after) && int64(n) == before.Size(), nil
+}
