@@ -12,7 +12,7 @@ type Plan struct {
 	Node    string
 	Cabinet string
 	Root    tc.Qdisc
-	// Classes has parents before children, otherwise ascending by id, the default class last.
+	// Classes has parents before children, otherwise ascending by id, the default class last. The control class is among them.
 	Classes []Class
 	// Filters are in the order in which a packet meets them.
 	Filters []Filter

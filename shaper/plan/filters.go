@@ -1,0 +1,84 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bulkshaper/shaper/policy"
+	"bulkshaper/shaper/tc"
+)
+
+func (b *builder) buildFilters(destinations []policy.Destination) error {
+	p := b.plan
+	p.Filters = controlFilters()
+	p.Destinations = slices.Clone(destinations)
+	slices.SortFunc(p.Destinations, func(x, y policy.Destination) int {
+		return cmp.Or(x.Prefix.Addr().Compare(y.Prefix.Addr()), cmp.Compare(x.Prefix.Bits(), y.Prefix.Bits()))
+	})
+	leaves := map[string]*Class{}
+	for i := range p.Classes {
+		if p.Classes[i].Leaf != nil {
+			leaves[p.Classes[i].Name] = &p.Classes[i]
+		}
+	}
+	counts := map[uint16]int{}
+	for i, d := range p.Destinations {
+		class, ok := leaves[d.Class]
+		switch {
+		case !d.Prefix.IsValid() || d.Prefix != d.Prefix.Masked() || d.Prefix.Addr().Is4In6():
+			return fmt.Errorf("build the filter of destination %s (%s): it is not a plain prefix", d.Prefix, d.Server)
+		case i > 0 && d.Prefix == p.Destinations[i-1].Prefix:
+			return fmt.Errorf("build the filter of destination %s: it occurs twice", d.Prefix)
+		case !ok || d.Class == tc.ControlName:
+			return fmt.Errorf("build the filter of destination %s (%s): class %q is not a leaf class of the config", d.Prefix, d.Server, d.Class)
+		}
+		pref := DestinationPref(d.Prefix)
+		protocol, _ := OwnPref(pref)
+		counts[pref]++
+		class.Destinations++
+		p.Filters = append(p.Filters, Filter{Name: cmp.Or(d.Server, "rule "+d.Rule), Filter: tc.Filter{
+			Parent: p.Root.Handle, Pref: pref, Protocol: protocol, Kind: tc.KindU32,
+			ClassID: class.Class.ID, Sel: tc.MatchDestination(d.Prefix)}})
+	}
+	// Stable: destinations of one length stay sorted.
+	slices.SortStableFunc(p.Filters, func(x, y Filter) int { return cmp.Compare(x.Pref, y.Pref) })
+	return checkLists(counts)
+}
+
+// checkLists finds the lists that are too long, all of them.
+func checkLists(counts map[uint16]int) error {
+	var errs []error
+	for pref := uint16(PrefIPv4); pref <= PrefIPv6+128; pref++ {
+		if counts[pref] <= MaxNodes {
+			continue
+		}
+		protocol, _ := OwnPref(pref)
+		bits := PrefIPv4 + 32 - int(pref)
+		if protocol == tc.ProtocolIPv6 {
+			bits = PrefIPv6 + 128 - int(pref)
+		}
+		errs = append(errs, &ListError{Pref: pref, Protocol: protocol, Bits: bits, Count: counts[pref]})
+	}
+	return errors.Join(errs...)
+}
+
+// controlFilters lead ARP and neighbour discovery to the control class: behind bulk in the default class they would starve, and
+// the node with them.
+func controlFilters() []Filter {
+	const nextHeader, icmpType = 4, 40 // offsets in an IPv6 packet; the former is the word of length, next header, hop limit
+	filter := func(name string, pref uint16, keys ...tc.Key) Filter {
+		protocol, _ := OwnPref(pref)
+		return Filter{Name: name, Filter: tc.Filter{Parent: tc.MakeHandle(tc.Major, 0), Pref: pref, Protocol: protocol, Kind: tc.KindU32,
+			ClassID: tc.MakeHandle(tc.Major, tc.ControlMinor), Sel: tc.Selector{Flags: tc.U32Terminal, Keys: keys}}}
+	}
+	// RFC 4861: neighbour discovery is ICMPv6 with hop limit 255, which no router lets through.
+	icmp := tc.Key{Mask: 0x0000ffff, Value: 0x00003aff, Off: nextHeader}
+	return []Filter{
+		filter("arp", PrefARP),
+		filter("neighbour discovery", PrefNeighbour, icmp, tc.Key{Mask: 0xff000000, Value: 133 << 24, Off: icmpType}), // router solicitation
+		filter("neighbour discovery", PrefNeighbour, icmp, tc.Key{Mask: 0xfe000000, Value: 134 << 24, Off: icmpType}), // router advertisement, neighbour solicitation
+		filter("neighbour discovery", PrefNeighbour, icmp, tc.Key{Mask: 0xfe000000, Value: 136 << 24, Off: icmpType}), // neighbour advertisement, redirect
+	}
+}

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+
+	"bulkshaper/shaper/tc"
+)
+
+// The prefs that are ours, on the root qdisc: all u32 filters there are ours to change, all others are never touched.
+const (
+	// PrefARP and PrefNeighbour lead to the control class.
+	PrefARP       = 11000
+	PrefNeighbour = 11001
+	// PrefIPv4 and PrefIPv6 are the prefs of the longest prefixes; each shorter one comes at the next pref.
+	PrefIPv4 = 12000
+	PrefIPv6 = 13000
+)
+
+// MaxNodes is how many filters a list may have. A u32 bucket takes 4095 nodes and repeats handles after that; the rest is room
+// to add before deleting.
+const MaxNodes = 4000
+
+// DestinationPref is the pref of the list that holds the filters of prefixes as long as p.
+func DestinationPref(p netip.Prefix) uint16 {
+	if p.Addr().Is4() {
+		return uint16(PrefIPv4 + 32 - p.Bits())
+	}
+	return uint16(PrefIPv6 + 128 - p.Bits())
+}
+
+// OwnPref tells whether pref is ours, and the protocol that its filters are for.
+func OwnPref(pref uint16) (tc.Protocol, bool) {
+	switch {
+	case pref == PrefARP:
+		return tc.ProtocolARP, true
+	case pref == PrefNeighbour, pref >= PrefIPv6 && pref <= PrefIPv6+128:
+		return tc.ProtocolIPv6, true
+	case pref >= PrefIPv4 && pref <= PrefIPv4+32:
+		return tc.ProtocolIP, true
+	}
+	return 0, false
+}
+
+// ListError says that a list would have more filters than MaxNodes.
+type ListError struct {
+	Pref     uint16
+	Protocol tc.Protocol
+	// Bits is the prefix length.
+	Bits  int
+	Count int
+}
+
+// Error names the list, the count and what to do.
+func (e *ListError) Error() string {
+	return fmt.Sprintf("build the list of %s /%d filters (pref %d): %d are needed and a list holds %d at most; "+
+		"name fewer destinations (give servers of one class a common prefix) or use layout: hash where this version has it",
+		e.Protocol, e.Bits, e.Pref, e.Count, MaxNodes)
+}
