@@ -1,0 +1,143 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// ErrPermission is the error where namespaces may not be made.
+var ErrPermission = errors.New("no permission to make network namespaces: run it as root, or allow user namespaces (sysctl user.max_user_namespaces)")
+
+// ownNamespace is the namespace of the thread that opens it.
+const ownNamespace = "/proc/thread-self/ns/net"
+
+// Namespace is an anonymous network namespace. It may be used by several goroutines at once.
+type Namespace struct {
+	name string
+	file *os.File
+}
+
+// newNamespace makes a namespace on a thread of its own, which ends with the goroutine.
+func newNamespace(name string) (*Namespace, error) {
+	type result struct {
+		file *os.File
+		err  error
+	}
+	made := make(chan result)
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			made <- result{err: err}
+			return
+		}
+		file, err := os.Open(ownNamespace)
+		made <- result{file, err}
+	}()
+	r := <-made
+	if errors.Is(r.err, unix.EPERM) {
+		return nil, ErrPermission
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("make network namespace %s: %w", name, r.err)
+	}
+	return &Namespace{name: name, file: r.file}, nil
+}
+
+// FD is a descriptor of the namespace, open until the cluster is closed.
+func (n *Namespace) FD() int { return int(n.file.Fd()) }
+
+// Do runs f with its thread inside the namespace and returns f's error. Sockets that f opens belong to the namespace for good;
+// goroutines that f starts do not run there.
+func (n *Namespace) Do(f func() error) error {
+	runtime.LockOSThread()
+	home, err := os.Open(ownNamespace)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("open own namespace: %w", err)
+	}
+	defer home.Close()
+	if err := unix.Setns(n.FD(), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter namespace of %s: %w", n.name, err)
+	}
+	defer func() {
+		// A thread that cannot go home stays locked, so that Go ends it with its goroutine.
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return f()
+}
+
+// netlink does something with a handle on the namespace's links, addresses and routes.
+func (n *Namespace) netlink(f func(*netlink.Handle) error) error {
+	h, err := netlink.NewHandleAt(netns.NsHandle(n.FD()), unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink socket for %s: %w", n.name, err)
+	}
+	defer h.Close()
+	return f(h)
+}
+
+// sysctl writes values under /proc/sys/net; a key is a path, as in ipv4/ip_forward.
+func (n *Namespace) sysctl(values map[string]string) error {
+	return n.Do(func() error {
+		for key, value := range values {
+			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0); err != nil {
+				return fmt.Errorf("set sysctl of %s: %w", n.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Listen opens a TCP port in the namespace.
+func (n *Namespace) Listen(ctx context.Context, at netip.AddrPort) (*net.TCPListener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	var l net.Listener
+	err := n.Do(func() (err error) {
+		l, err = config.Listen(ctx, "tcp", at.String())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.name, err)
+	}
+	return l.(*net.TCPListener), nil
+}
+
+// Dial connects from the namespace to a TCP port.
+func (n *Namespace) Dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+	var c net.Conn
+	err := n.Do(func() (err error) {
+		c, err = new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.name, err)
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// ListenUDP opens a UDP port in the namespace.
+func (n *Namespace) ListenUDP(at netip.AddrPort) (*net.UDPConn, error) {
+	var c *net.UDPConn
+	err := n.Do(func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.name, err)
+	}
+	return c, nil
+}
