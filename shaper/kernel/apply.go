@@ -119,11 +119,33 @@ func (k *Kernel) applyGroup(link tc.Link, kind groupKind, group []tc.Result) {
 	default:
 		k.applyBatch(link.Index, group)
 	}
+	if q, ok := group[0].Op.Object.(tc.Qdisc); ok && group[0].Op.Verb == tc.Replace && sameHandleOtherKind(group[0].Err) {
+		group[0].Err = k.swapLeaf(link.Index, q)
+	}
 	for i := range group {
-		if group[i].Op.Verb == tc.Delete && errors.Is(group[i].Err, unix.ENOENT) {
+		if isGone(group[i].Op, group[i].Err) {
 			group[i].Err = nil
 		}
 	}
+}
+
+// swapLeaf takes a leaf away and puts q in its place, in one sendto: the kernel does not replace a qdisc by one of the same handle
+// and another kind. Packets in between meet the leaf that the kernel makes. A kind that the kernel does not know takes nothing away.
+func (k *Kernel) swapLeaf(index int, q tc.Qdisc) error {
+	known, err := probe(k.write, index, tc.MakeHandle(0x7ff1, 0), q.Kind)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return fmt.Errorf("the kernel knows no qdisc of kind %q: %w", q.Kind, unix.ENOENT)
+	}
+	b := newBatch(k.write)
+	for _, op := range []tc.Op{{Verb: tc.Delete, Object: tc.Qdisc{Handle: q.Handle, Parent: q.Parent}}, {Verb: tc.Add, Object: q}} {
+		if err := b.op(index, op); err != nil {
+			return err
+		}
+	}
+	return errors.Join(b.send()...)
 }
 
 // applyBatch sends a group in one sendto.
@@ -166,8 +188,7 @@ func (k *Kernel) applyFoundation(index int, group []tc.Result) {
 	failed := -1
 	for i := range group {
 		group[i].Err = errs[i]
-		gone := i < root && errors.Is(errs[i], unix.ENOENT)
-		if failed < 0 && errs[i] != nil && !gone {
+		if failed < 0 && errs[i] != nil && !isGone(group[i].Op, errs[i]) {
 			failed = i
 		}
 	}
@@ -202,7 +223,17 @@ func (k *Kernel) applyFoundation(index int, group []tc.Result) {
 	}
 }
 
-// sameHandleOtherKind is the kernel's answer to a qdisc that is to take the place of one with its own handle and another kind.
+// isGone tells whether an operation failed because it deletes what is not there. Of a qdisc named by its handle the kernel says
+// EINVAL where another one stands in its place.
+func isGone(op tc.Op, err error) bool {
+	if op.Verb != tc.Delete {
+		return false
+	}
+	q, ok := op.Object.(tc.Qdisc)
+	return errors.Is(err, unix.ENOENT) || ok && q.Handle != tc.Unspec && errors.Is(err, unix.EINVAL)
+}
+
+// sameHandleOtherKind tells the kernel's answer to a qdisc that is to take the place of one with its own handle and another kind.
 func sameHandleOtherKind(err error) bool {
 	return errors.Is(err, unix.EINVAL) && strings.Contains(err.Error(), "Invalid qdisc name")
 }

@@ -19,7 +19,7 @@ func (k *Kernel) findAutoLeaf(s tc.State) string {
 		}
 	}
 	if k.autoLeaf == "" {
-		known, err := k.probe(s.Link.Index, freeHandle(s), tc.KindFQCodel)
+		known, err := probe(k.read, s.Link.Index, freeHandle(s.Qdiscs), tc.KindFQCodel)
 		switch {
 		case err != nil:
 			return tc.KindPFIFO // not permitted, perhaps: ask again next time
@@ -33,9 +33,9 @@ func (k *Kernel) findAutoLeaf(s tc.State) string {
 }
 
 // freeHandle is a qdisc handle that nothing has.
-func freeHandle(s tc.State) tc.Handle {
+func freeHandle(qdiscs []tc.Qdisc) tc.Handle {
 	taken := map[tc.Handle]bool{}
-	for _, q := range s.Qdiscs {
+	for _, q := range qdiscs {
 		taken[q.Handle] = true
 	}
 	for major := uint16(0x7ff0); ; major-- {
@@ -48,8 +48,8 @@ func freeHandle(s tc.State) tc.Handle {
 // probe asks whether the kernel knows a kind of qdisc, and has it load its module where that is permitted. Nothing is ever
 // attached, see wire.AppendProbeQdisc. Where a root stands already the answer is EEXIST before the kind is looked up; then the
 // question is put again as one for its replacement.
-func (k *Kernel) probe(index int, handle tc.Handle, kind string) (bool, error) {
-	c := k.read
+// The caller holds c's lock.
+func probe(c *conn, index int, handle tc.Handle, kind string) (bool, error) {
 	for _, flag := range []uint16{unix.NLM_F_EXCL, unix.NLM_F_REPLACE} {
 		seq := c.next()
 		c.out = wire.AppendProbeQdisc(c.out[:0], wire.Header{Flags: unix.NLM_F_CREATE | unix.NLM_F_ACK | flag, Seq: seq}, index, handle, kind)

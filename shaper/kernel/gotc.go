@@ -52,25 +52,9 @@ func (k *Kernel) applyEncoded(index int, op tc.Op) error {
 		case tc.Change:
 			return explainEncoded(k.encoder.Qdisc().Change(object))
 		}
-		err := explainEncoded(k.encoder.Qdisc().Replace(object))
-		if sameHandleOtherKind(err) {
-			return k.swapLeaf(index, o)
-		}
-		return err
+		return explainEncoded(k.encoder.Qdisc().Replace(object))
 	}
 	return errors.ErrUnsupported
-}
-
-// swapLeaf takes a leaf away and puts q in its place, in one sendto: the kernel does not replace a qdisc by one of the same handle
-// and another kind. Packets in between meet the leaf that the kernel makes.
-func (k *Kernel) swapLeaf(index int, q tc.Qdisc) error {
-	b := newBatch(k.write)
-	for _, op := range []tc.Op{{Verb: tc.Delete, Object: tc.Qdisc{Handle: q.Handle, Parent: q.Parent}}, {Verb: tc.Add, Object: q}} {
-		if err := b.op(index, op); err != nil {
-			return err
-		}
-	}
-	return errors.Join(b.send()...)
 }
 
 func classObject(index int, c tc.Class) *gotc.Object {
