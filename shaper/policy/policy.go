@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/tc"
 )
 
@@ -22,17 +23,35 @@ type Verdict struct {
 	Address netip.Addr
 	// Owner has the longest prefix that covers the address; nil where no server does.
 	Owner *inventory.Server
+	// Prefix is the owner's prefix that covers the address; the zero Prefix without an owner.
+	Prefix netip.Prefix
+	// Rule is "" where none matched and the default class was taken.
 	Rule  string
 	Class string
-	// Own says that the address is this node's: it gets no filter.
+	// Own says that the address is this node's: it gets no filter, and so no rule and no class.
 	Own bool
 }
 
+// Explanation is a Verdict with the rules that were tried in vain before.
+type Explanation struct {
+	Verdict
+	Tried []Tried
+}
+
+// Tried is a rule that did not match, and a few words on why.
+type Tried struct{ Rule, Reason string }
+
 // Class is a class of the config with its rates resolved for this link and inventory.
 type Class struct {
-	Name       string
-	ID         uint16
-	Parent     string
+	Name   string
+	ID     uint16
+	Parent string
+	// Inner says that it is the parent of others: it has no leaf and is sent nothing by filters.
+	Inner      bool
 	Prio       uint32
 	Rate, Ceil tc.BitRate // whole bytes per second
+	// Burst, Cburst, Quantum and Leaf are as the config has them: 0 where they are to be computed.
+	Burst, Cburst tc.Bytes
+	Quantum       uint32
+	Leaf          config.Leaf
 }

@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
+)
+
+// FindNode finds this node in the inventory: by the name in the config, else as the server with an address of the interface,
+// else by the host name, in full or short. Prefixes do not count here: what answers for a network is not the node inside it.
+//
+// The error is inventory.Problems and says what was tried.
+func FindNode(cfg *config.Config, inv *inventory.Inventory, linkAddrs []netip.Addr, hostname string) (*inventory.Server, error) {
+	if cfg.Node != "" {
+		if s, ok := inv.Server(cfg.Node); ok {
+			return s, nil
+		}
+		return nil, problem(cfg, nearestServers(inv, cfg.Node, "correct node, or add the server to the inventory"),
+			"node %q is not in the inventory", cfg.Node)
+	}
+
+	byAddress := map[*inventory.Server]netip.Addr{}
+	var owners []*inventory.Server
+	var tried []string
+	for _, a := range linkAddrs {
+		a = a.Unmap().WithZone("")
+		tried = append(tried, a.String())
+		for _, s := range inv.Servers {
+			if !slices.Contains(s.Addresses, a) {
+				continue
+			}
+			if _, seen := byAddress[s]; !seen {
+				owners = append(owners, s)
+				byAddress[s] = a
+			}
+		}
+	}
+	switch len(owners) {
+	case 0:
+	case 1:
+		return owners[0], nil
+	default:
+		var who []string
+		for _, s := range owners {
+			who = append(who, fmt.Sprintf("%s (%s)", s.Name, byAddress[s]))
+		}
+		slices.Sort(who)
+		return nil, problem(cfg, "say which with node: or --node, or correct the inventory",
+			"the addresses of %s belong to several servers: %s", cfg.Interface, strings.Join(who, ", "))
+	}
+
+	if s, ok := byHostname(inv, hostname); ok {
+		return s, nil
+	}
+	addresses := "no server has an address of " + cfg.Interface + " (" + strings.Join(tried, ", ") + ")"
+	if len(tried) == 0 {
+		addresses = cfg.Interface + " has no address"
+	}
+	return nil, problem(cfg, nearestServers(inv, hostname, "set node: or --node, or add the server to the inventory"),
+		"which server this node is cannot be told: %s, and no server has the host name %q", addresses, hostname)
+}
+
+// byHostname finds the server of a host name, which may have a domain where the inventory has none. A server of that short name
+// in another domain is not this node.
+func byHostname(inv *inventory.Inventory, hostname string) (*inventory.Server, bool) {
+	name := inventory.CanonicalName(hostname)
+	if name == "" || name == "localhost" || strings.HasPrefix(name, "localhost.") {
+		return nil, false
+	}
+	if s, ok := inv.Server(name); ok {
+		return s, true
+	}
+	short, _, qualified := strings.Cut(name, ".")
+	if !qualified {
+		return nil, false
+	}
+	s, ok := inv.Server(short)
+	if !ok || !slices.Contains(s.Names, short) || slices.ContainsFunc(s.Names, func(n string) bool { return strings.HasPrefix(n, short+".") }) {
+		return nil, false
+	}
+	return s, true
+}
+
+// nearestServers is a remedy, with the server that was probably meant by name, or those among which a short name does not decide.
+func nearestServers(inv *inventory.Inventory, name, remedy string) string {
+	name = inventory.CanonicalName(name)
+	var names, sameShort []string
+	for _, s := range inv.Servers {
+		names = append(names, s.Names...)
+		if slices.ContainsFunc(s.Names, func(n string) bool { return strings.HasPrefix(n, name+".") }) {
+			sameShort = append(sameShort, s.Name)
+		}
+	}
+	if len(sameShort) > 1 && name != "" {
+		return remedy + "; the short name stands for " + strings.Join(sameShort[:min(len(sameShort), 5)], " and ")
+	}
+	if near := config.Nearest(name, names); near != "" {
+		return remedy + "; did you mean " + near + "?"
+	}
+	return remedy
+}
+
+// problem is an error about the config as a whole.
+func problem(cfg *config.Config, remedy, format string, args ...any) inventory.Problems {
+	return inventory.Problems{{File: cfg.File, Message: fmt.Sprintf(format, args...), Remedy: remedy}}
+}
