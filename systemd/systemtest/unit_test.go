@@ -1,0 +1,340 @@
+//go:build system
+
+package systemtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// incident copies testdata/incident as a node's /etc/bulkshaper, readable for everybody, with more of config behind it.
+func incident(t *testing.T, config string) string {
+	t.Helper()
+	etc := filepath.Join(t.TempDir(), "etc")
+	if err := os.CopyFS(etc, os.DirFS("../../testdata/incident")); err != nil {
+		t.Fatal(err)
+	}
+	if config != "" {
+		edit(t, filepath.Join(etc, "config.yaml"), func(s string) string { return s + config })
+	}
+	return etc
+}
+
+// edit changes a file as editors do: by a new one in its place.
+func edit(t *testing.T, path string, change func(string) string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := change(string(text))
+	if changed == string(text) {
+		t.Fatalf("edit %s: nothing changes", path)
+	}
+	if err := os.WriteFile(path+"~", []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// classes is what tc tells of the classes, by classid.
+func (c *container) classes(t *testing.T) map[string]class {
+	t.Helper()
+	var list []class
+	if err := json.Unmarshal([]byte(c.run(t, "tc", "-statistics", "-json", "class", "show", "dev", "eth1")), &list); err != nil {
+		t.Fatal(err)
+	}
+	classes := make(map[string]class)
+	for _, one := range list {
+		classes[one.Handle] = one
+	}
+	return classes
+}
+
+type class struct {
+	Handle string
+	Rate   uint64 // bytes per second
+	Stats  struct{ Packets uint64 }
+}
+
+// metrics is what the daemon's /metrics says, by series.
+func (c *container) metrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	answer := c.run(t, "bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9825 && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3`)
+	values := make(map[string]float64)
+	for _, line := range strings.Split(answer, "\n") {
+		if name, value, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
+			if v, err := strconv.ParseFloat(value, 64); err == nil {
+				values[name] = v
+			}
+		}
+	}
+	return values
+}
+
+// status is the process's status file, by key.
+func (c *container) status(t *testing.T, pid string) map[string]string {
+	t.Helper()
+	values := make(map[string]string)
+	for _, line := range strings.Split(c.run(t, "cat", "/proc/"+pid+"/status"), "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		values[key] = strings.TrimSpace(value)
+	}
+	return values
+}
+
+// hadoop13 is in another cabinet, so it is of class 1:20.
+const (
+	hadoop13 = "10.241.28.13"
+	cross    = "1:20"
+)
+
+// TestUnit is the life of a node: it boots before its bulk interface is there, is shaped, edited, broken, killed, hung and
+// stopped.
+func TestUnit(t *testing.T) {
+	c := boot(t, build(t), incident(t, "resync: 1s\n"))
+	config := filepath.Join(c.etc, "config.yaml")
+	step := func(name string, test func(*testing.T)) {
+		t.Helper()
+		if !t.Run(name, test) {
+			t.FailNow() // each begins where the one before ends
+		}
+	}
+
+	t.Run("the unit is well written", func(t *testing.T) {
+		if out := c.run(t, "systemd-analyze", "verify", "/etc/systemd/system/bulkshaper.service"); out != "" {
+			t.Errorf("systemd-analyze verify says:\n%s", out)
+		}
+		out := c.run(t, "systemd-analyze", "security", "--no-pager", "bulkshaper.service")
+		score := regexp.MustCompile(`Overall exposure level for bulkshaper.service: ([0-9.]+)`).FindStringSubmatch(out)
+		if score == nil {
+			t.Fatalf("no score in\n%s", out)
+		}
+		t.Log(score[0])
+		if v, err := strconv.ParseFloat(score[1], 64); err != nil || v > 2.0 {
+			t.Errorf("exposure %s, want at most 2.0:\n%s", score[1], out)
+		}
+	})
+
+	step("it waits for its interface", func(t *testing.T) {
+		eventually(t, "a process", func() error {
+			if pid := c.property(t, "MainPID"); pid == "0" {
+				return fmt.Errorf("none")
+			}
+			return nil
+		})
+		if state := c.property(t, "ActiveState"); state != "activating" {
+			t.Fatalf("without an interface it is %s, want activating; its log:\n%s", state, strings.Join(c.journal(t), "\n"))
+		}
+		c.plug(t)
+		c.active(t)
+		if text := c.property(t, "StatusText"); text == "" {
+			t.Error("no status line")
+		}
+		classes := c.classes(t)
+		for id, rate := range map[string]uint64{"1:10": 819_200_000 / 8, cross: 204_800_000 / 8, "1:100": 204_800_000 / 8} {
+			if classes[id].Rate != rate {
+				t.Errorf("class %s has a rate of %d bytes/s, want %d", id, classes[id].Rate, rate)
+			}
+		}
+		if n := c.property(t, "NRestarts"); n != "0" {
+			t.Errorf("it took %s restarts; its log:\n%s", n, strings.Join(c.journal(t), "\n"))
+		}
+	})
+
+	step("it has CAP_NET_ADMIN and nothing else", func(t *testing.T) {
+		status := c.status(t, c.property(t, "MainPID"))
+		const netAdmin = "0000000000001000" // 1<<12, capabilities(7)
+		for key, want := range map[string]string{
+			"CapInh": netAdmin, "CapPrm": netAdmin, "CapEff": netAdmin, "CapBnd": netAdmin, "CapAmb": netAdmin, "NoNewPrivs": "1", "Seccomp": "2",
+		} {
+			if status[key] != want {
+				t.Errorf("%s is %s, want %s", key, status[key], want)
+			}
+		}
+		if strings.HasPrefix(status["Uid"], "0\t") || strings.HasPrefix(status["Gid"], "0\t") {
+			t.Errorf("it runs as user %s, group %s", status["Uid"], status["Gid"])
+		}
+	})
+
+	step("it can be asked", func(t *testing.T) {
+		var status struct {
+			Interface string
+			InSync    bool `json:"in_sync"`
+			Classes   []struct{ ClassID string }
+		}
+		out := c.run(t, "bulkshaper", "status", "--format", "json", "--config", "/etc/bulkshaper/config.yaml")
+		if err := json.Unmarshal([]byte(out), &status); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+		if status.Interface != "eth1" || !status.InSync || len(status.Classes) < 3 {
+			t.Errorf("status:\n%s", out)
+		}
+		metrics := c.metrics(t)
+		if metrics["bulkshaper_in_sync"] != 1 || metrics["bulkshaper_scrape_errors_total"] != 0 {
+			t.Errorf("in_sync %v, scrape errors %v", metrics["bulkshaper_in_sync"], metrics["bulkshaper_scrape_errors_total"])
+		}
+		if metrics["process_start_time_seconds"] < 1e9 {
+			t.Errorf("process_start_time_seconds is %v", metrics["process_start_time_seconds"])
+		}
+	})
+
+	step("its counters count", func(t *testing.T) {
+		before := c.classes(t)[cross].Stats.Packets
+		c.send(t, hadoop13, 20)
+		if got := c.classes(t)[cross].Stats.Packets - before; got != 20 {
+			t.Errorf("20 packets to %s: class %s sent %d", hadoop13, cross, got)
+		}
+		series := `bulkshaper_class_sent_packets_total{class="cross-cabinet",classid="1:20",interface="eth1",kind="leaf"}`
+		if got, want := c.metrics(t)[series], float64(c.classes(t)[cross].Stats.Packets); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	})
+
+	step("a reload follows the files", func(t *testing.T) {
+		pid, packets, lines := c.property(t, "MainPID"), c.classes(t)[cross].Stats.Packets, len(c.journal(t))
+		edit(t, config, func(s string) string {
+			return strings.Replace(s, "cross-cabinet: {id: 20,  rate: 204800kbit", "cross-cabinet: {id: 20,  rate: 100mbit", 1)
+		})
+		c.run(t, "systemctl", "reload", "bulkshaper.service")
+		eventually(t, "the new rate", func() error {
+			if rate := c.classes(t)[cross].Rate; rate != 100_000_000/8 {
+				return fmt.Errorf("class %s has %d bytes/s", cross, rate)
+			}
+			return nil
+		})
+		c.active(t)
+		if got := c.property(t, "MainPID"); got != pid {
+			t.Errorf("process %s is now %s", pid, got)
+		}
+		if got := c.classes(t)[cross].Stats.Packets; got < packets {
+			t.Errorf("class %s had sent %d packets and now %d", cross, packets, got)
+		}
+		eventually(t, "a line in the journal", func() error {
+			if len(c.journal(t)) == lines {
+				return fmt.Errorf("none")
+			}
+			return nil
+		})
+		if said := c.journal(t)[lines:]; len(said) != 1 {
+			t.Errorf("one line is due for a reload, there are %d:\n%s", len(said), strings.Join(said, "\n"))
+		}
+	})
+
+	step("bad files are refused", func(t *testing.T) {
+		good, err := os.ReadFile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(t, config, func(s string) string { return strings.Replace(s, "rate: 100mbit", "rate: 100", 1) })
+		c.run(t, "systemctl", "reload", "bulkshaper.service")
+		eventually(t, "a refusal", func() error {
+			if m := c.metrics(t); m["bulkshaper_last_reload_successful"] != 0 || m[`bulkshaper_inventory_reloads_total{result="failure"}`] == 0 {
+				return fmt.Errorf("the last reload counts as good")
+			}
+			return nil
+		})
+		c.active(t)
+		if rate := c.classes(t)[cross].Rate; rate != 100_000_000/8 {
+			t.Errorf("class %s has %d bytes/s now", cross, rate)
+		}
+		edit(t, config, func(string) string { return string(good) })
+		eventually(t, "the good file", func() error {
+			if c.metrics(t)["bulkshaper_last_reload_successful"] != 1 {
+				return fmt.Errorf("it is not taken")
+			}
+			return nil
+		})
+	})
+
+	step("killed, it comes back and takes over", func(t *testing.T) {
+		c.send(t, hadoop13, 20)
+		pid, before := c.property(t, "MainPID"), c.classes(t)[cross].Stats.Packets
+		c.run(t, "systemctl", "kill", "--kill-who=main", "--signal=KILL", "bulkshaper.service")
+		c.restarted(t, pid)
+		if got := c.classes(t)[cross].Stats.Packets; got < before {
+			t.Errorf("class %s had sent %d packets and now %d", cross, before, got)
+		}
+		for series, v := range c.metrics(t) {
+			if strings.HasPrefix(series, "bulkshaper_operations_total{") && v != 0 || series == "bulkshaper_rebuilds_total" && v != 0 {
+				t.Errorf("taking over what stands as wanted: %s is %v", series, v)
+			}
+		}
+	})
+
+	step("hung, it is restarted", func(t *testing.T) {
+		if usec := c.property(t, "WatchdogUSec"); usec != "1min" {
+			t.Errorf("watchdog of %s, want 1min", usec)
+		}
+		c.run(t, "bash", "-c", `mkdir -p /run/systemd/system/bulkshaper.service.d &&
+			printf '[Service]\nWatchdogSec=2s\n' > /run/systemd/system/bulkshaper.service.d/watchdog.conf && systemctl daemon-reload`)
+		c.run(t, "systemctl", "restart", "bulkshaper.service")
+		c.active(t)
+		pid := c.property(t, "MainPID")
+		c.run(t, "kill", "-STOP", pid)
+		c.restarted(t, pid)
+		if out := c.run(t, "journalctl", "--quiet", "--output=cat", "--unit=bulkshaper.service"); !strings.Contains(out, "Watchdog timeout") {
+			t.Errorf("no watchdog in the journal:\n%s", out)
+		}
+	})
+
+	step("stopped, it leaves the shaping", func(t *testing.T) {
+		before := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1")
+		c.run(t, "systemctl", "stop", "bulkshaper.service")
+		if state, result := c.property(t, "ActiveState"), c.property(t, "Result"); state != "inactive" || result != "success" {
+			t.Errorf("it is %s, result %s", state, result)
+		}
+		if after := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1"); after != before {
+			t.Errorf("shaping was\n%s\nand is\n%s", before, after)
+		}
+		if out, err := c.try("ls", "/run/bulkshaper"); err == nil {
+			t.Errorf("the run folder is still there: %s", out)
+		}
+	})
+}
+
+// active waits until systemd calls the unit active.
+func (c *container) active(t *testing.T) {
+	t.Helper()
+	eventually(t, "the unit is active", func() error {
+		if state := c.property(t, "ActiveState"); state != "active" {
+			return fmt.Errorf("it is %s; its log:\n%s", state, strings.Join(c.journal(t), "\n"))
+		}
+		return nil
+	})
+}
+
+// restarted waits until another process than pid is active.
+func (c *container) restarted(t *testing.T, pid string) {
+	t.Helper()
+	eventually(t, "a new process", func() error {
+		now, state := c.property(t, "MainPID"), c.property(t, "ActiveState")
+		if now == pid || now == "0" || state != "active" {
+			return fmt.Errorf("process %s, %s", now, state)
+		}
+		return nil
+	})
+}
+
+// TestUnitWithoutCapability is a container that may not shape: one error that says so, no process and no restarts.
+func TestUnitWithoutCapability(t *testing.T) {
+	c := boot(t, build(t), incident(t, ""), "--drop-capability=CAP_NET_ADMIN")
+	if out, err := c.try("systemctl", "start", "bulkshaper.service"); err == nil {
+		t.Errorf("it started: %s", out)
+	}
+	if assert, restarts := c.property(t, "AssertResult"), c.property(t, "NRestarts"); assert != "no" || restarts != "0" {
+		t.Errorf("AssertResult %s, %s restarts", assert, restarts)
+	}
+	out := c.run(t, "journalctl", "--quiet", "--output=cat", "--unit=bulkshaper.service")
+	if !strings.Contains(out, "AssertCapability=CAP_NET_ADMIN") && !strings.Contains(out, "Assertion failed") {
+		t.Errorf("the journal does not say why:\n%s", out)
+	}
+}
