@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"html/template"
@@ -70,7 +71,9 @@ func stateHandler(word string, check func() error) http.Handler {
 func statusHandler(o HandlerOptions) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		snap := o.Source.Snapshot()
-		stats, err := o.Source.Stats(r.Context())
+		ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
+		defer cancel()
+		stats, err := o.Source.Stats(ctx)
 		if err != nil && !errors.Is(err, tc.ErrNoInterface) {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "read counters: " + err.Error()})
 			return

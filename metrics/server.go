@@ -53,33 +53,35 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err := web.Validate(o.WebConfig); err != nil {
 		return fmt.Errorf("read metrics.web_config %s: %w", o.WebConfig, err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	var socket, port net.Listener
+	var err error
 	if o.Socket != "" {
-		listener, err := listenUnix(o.Socket)
-		if err != nil {
+		if socket, err = listenUnix(o.Socket); err != nil {
 			return err
 		}
-		defer listener.Close()
-		server := o.server()
-		group.Go(func() error { return server.Serve(netutil.LimitListener(listener, maxConnections)) })
-		group.Go(func() error { return stop(ctx, server) })
+		defer socket.Close()
 	}
 	if o.Listen != "" {
-		listener, err := listenTCP(o.Listen)
-		if err != nil {
+		if port, err = listenTCP(o.Listen); err != nil {
 			return err
 		}
-		defer listener.Close()
+		defer port.Close()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if socket != nil {
+		server := o.server()
+		group.Go(func() error { return server.Serve(netutil.LimitListener(socket, maxConnections)) })
+		group.Go(func() error { return stop(ctx, server) })
+	}
+	if port != nil {
 		server := o.server()
 		flags := &web.FlagConfig{WebConfigFile: &o.WebConfig}
 		toolkit := slog.New(&slogHandler{log: o.Log})
-		group.Go(func() error {
-			return web.Serve(netutil.LimitListener(listener, maxConnections), server, flags, toolkit)
-		})
+		group.Go(func() error { return web.Serve(netutil.LimitListener(port, maxConnections), server, flags, toolkit) })
 		group.Go(func() error { return stop(ctx, server) })
-		o.Log.Info("listening", zap.Stringer("address", listener.Addr()), zap.String("web_config", o.WebConfig))
+		o.Log.Info("listening", zap.Stringer("address", port.Addr()), zap.String("web_config", o.WebConfig))
 		if o.Listening != nil {
-			o.Listening(listener.Addr())
+			o.Listening(port.Addr())
 		}
 	}
 	group.Go(func() error {

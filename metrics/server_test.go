@@ -258,6 +258,18 @@ func TestSocket(t *testing.T) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket after the end: %v", err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	err = Serve(t.Context(), ServeOptions{Socket: path, Listen: taken.Addr().String(), Handler: http.NotFoundHandler(), Log: zap.NewNop()})
+	if !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a socket and a taken port: %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket after that: %v", err)
+	}
 	path = filepath.Join(folder, "missing", "bulkshaper.sock")
 	if err := try(); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("no run folder: %v", err)
