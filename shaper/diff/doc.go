@@ -1,1 +1,25 @@
+// Package diff compares the observed state of an interface with the wanted one and gives the operations that lead from one to
+// the other, in an order in which no packet gets what neither plan says. It is pure, keeps nothing between calls, and imports
+// plan and tc.
+//
+// Same identity and equal parameters are two questions. A qdisc is the same by parent and handle, a class by its id, a filter by
+// pref and what it matches (a filter's match cannot be changed, whatever the kernel answers; its class can). What is the same
+// and differs is changed in place where the kernel can do that, so that queues and counters stay.
+//
+// # Order
+//
+// First what is needed by the rest: qdiscs in the wrong place go, classes and leaves come and are changed, parents before
+// children. Then new filters and changes of filters. Then deletions of filters. Last deletions of classes, children first, when
+// nothing leads there any more. So a process that is killed at any point leaves filters of the old or of the new plan, never a
+// gap, and the next comparison goes on from there. The exceptions are marked not hitless and say why.
+//
+// # Ours and foreign
+//
+// Everything is recognised in the observed tree itself (see Ownership). Under our root, u32 filters at our prefs and classes with
+// our mark are ours; the rest stays, and Changes.Foreign names it.
+//
+// # Layouts
+//
+// Filters are compared as lists, a pref for each prefix length. Hash tables at our prefs, which another version may have left,
+// are taken down after the lists stand. A layout of hash tables would have its own comparison beside compareLists.
 package diff

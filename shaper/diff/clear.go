@@ -1,0 +1,27 @@
+package diff
+
+import (
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// Clear is what removes our shaping and nothing else; no operations where nothing of ours stands. A foreign root is a
+// *ForeignRootError.
+//
+// Where only we hang on the root, that is the root's deletion. Where somebody else's classes or filters do, the root stays for
+// them, and our filters and classes go: what no class takes goes out unshaped then.
+func Clear(have tc.State) ([]tc.Op, error) {
+	switch owner := Ownership(have); owner.Kind {
+	case None, Kernel:
+		return nil, nil
+	case Foreign:
+		return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
+	}
+	c := newComparison(have, &plan.Plan{})
+	if len(c.foreign) == 0 {
+		return []tc.Op{{Verb: tc.Delete, Object: c.root, Why: "clear: packets in its queues are dropped"}}, nil
+	}
+	c.compareFilters()
+	c.deleteClasses()
+	return c.ops(), nil
+}

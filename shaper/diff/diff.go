@@ -1,0 +1,127 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// Options says what may be done to a foreign root.
+type Options struct {
+	// Takeover allows to replace a foreign root, and to lose what is foreign under our own where that must be set up again.
+	Takeover bool
+	// Owned says that this process has already shaped this interface: then a foreign root has taken ours, and is taken back.
+	Owned bool
+}
+
+// Changes is what leads from the observed state to the wanted one.
+type Changes struct {
+	// Ops is empty when nothing is to do.
+	Ops []tc.Op
+	// Rebuild is why the root has to go and everything be set up again, "" if it need not.
+	Rebuild string
+	// Foreign is what stays although it is not ours, in words.
+	Foreign []string
+}
+
+// Compute compares. The error is a *ForeignRootError, a *ForeignFilterError or a *ForeignObjectsError: then nothing may be done.
+// The operations depend on nothing but the arguments, in which the order of have's lists does not matter.
+func Compute(have tc.State, want *plan.Plan, opts Options) (*Changes, error) {
+	switch owner := Ownership(have); owner.Kind {
+	case None, Kernel:
+		return &Changes{Ops: want.Ops()}, nil
+	case Foreign:
+		if !opts.Takeover && !opts.Owned {
+			return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
+		}
+		return rebuild(owner.Root, want, fmt.Sprintf("the root qdisc is %s, not ours", rootText(owner.Root))), nil
+	}
+	c := newComparison(have, want)
+	if why := c.mustRebuild(); why != "" {
+		if len(c.foreign) > 0 && !opts.Takeover {
+			return nil, &ForeignObjectsError{Interface: have.Link.Name, Rebuild: why, Objects: c.foreign}
+		}
+		return rebuild(c.root, want, why), nil
+	}
+	if c.alien != nil {
+		protocol, _ := plan.OwnPref(c.alien.Pref)
+		return nil, &ForeignFilterError{Interface: have.Link.Name, Filter: *c.alien, Protocol: protocol}
+	}
+	c.compareClasses()
+	c.compareFilters()
+	c.addDefault()
+	c.deleteClasses()
+	return &Changes{Ops: c.ops(), Foreign: c.foreign}, nil
+}
+
+// rebuild is the root's deletion and a first installation. The two go to the kernel together, so that the gap is short.
+func rebuild(root tc.Qdisc, want *plan.Plan, why string) *Changes {
+	ops := []tc.Op{{Verb: tc.Delete, Object: root, Why: "rebuild: " + why}}
+	return &Changes{Ops: append(ops, want.Ops()...), Rebuild: why}
+}
+
+// comparison is the work of one Compute or Clear.
+type comparison struct {
+	have tc.State
+	want *plan.Plan
+	root tc.Qdisc
+
+	classes  map[tc.Handle]tc.Class    // observed
+	children map[tc.Handle][]tc.Handle // observed
+	leaves   map[tc.Handle]tc.Qdisc    // observed, by the class above
+	wanted   map[tc.Handle]plan.Class
+	byPref   map[uint16][]tc.Filter // observed at our prefs, sorted by handle
+	outside  map[tc.Handle]bool     // classes that foreign filters lead to
+	doomed   map[tc.Handle]bool     // classes that are to go
+	moved    map[tc.Handle]bool     // leaf classes that get another parent
+	made     map[tc.Handle]bool     // classes that are added, the moved ones not among them
+	foreign  []string
+	alien    *tc.Filter // the first filter at our prefs that we cannot change
+
+	added, removed []tc.Filter // nodes
+
+	// The operations, by the phases of their order.
+	misplaced, build, filters, move, back, last, filterDeletes, classDeletes []tc.Op
+}
+
+func newComparison(have tc.State, want *plan.Plan) *comparison {
+	c := &comparison{have: have, want: want, leaves: leavesOf(have), classes: map[tc.Handle]tc.Class{}, children: map[tc.Handle][]tc.Handle{},
+		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{},
+		moved: map[tc.Handle]bool{}, made: map[tc.Handle]bool{}}
+	c.root, _ = have.RootQdisc()
+	for _, class := range have.Classes {
+		if class.Parent == c.root.Handle || class.Parent == tc.Unspec {
+			class.Parent = tc.Root
+		}
+		c.classes[class.ID] = class
+		c.children[class.Parent] = append(c.children[class.Parent], class.ID)
+	}
+	for _, class := range want.Classes {
+		c.wanted[class.Class.ID] = class
+	}
+	c.sortFilters()
+	c.sortClasses()
+	return c
+}
+
+// ops is all operations in their order.
+func (c *comparison) ops() []tc.Op {
+	ops := slices.Concat(c.misplaced, c.build, c.filters, c.move, c.back, c.last)
+	if c.needsBarrier() {
+		ops = append(ops, c.barrier())
+	}
+	return slices.Concat(ops, c.filterDeletes, c.classDeletes)
+}
+
+// name is the classid with the class's name where it is known.
+func (c *comparison) name(id tc.Handle) string {
+	if w, ok := c.wanted[id]; ok {
+		return fmt.Sprintf("%s (%s)", id, w.Name)
+	}
+	return id.String()
+}
+
+func join(words []string) string { return strings.Join(words, ", ") }

@@ -1,0 +1,224 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// sortFilters tells ours from foreign ones. Ours are the u32 filters at our prefs, but for hash tables that foreign filters link to.
+func (c *comparison) sortFilters() {
+	filters := slices.Clone(c.have.Filters)
+	slices.SortStableFunc(filters, func(a, b tc.Filter) int { return cmp.Or(cmp.Compare(a.Pref, b.Pref), cmp.Compare(a.Handle, b.Handle)) })
+	isOurs := func(f tc.Filter) bool {
+		protocol, own := plan.OwnPref(f.Pref)
+		return own && f.Parent == c.root.Handle && f.Kind == tc.KindU32 && f.Protocol == protocol
+	}
+	lent := lentTables(filters, isOurs)
+	type group struct {
+		pref     uint16
+		protocol tc.Protocol
+		kind     string
+	}
+	counts := map[group]int{}
+	var order []group
+	for _, f := range filters {
+		if isOurs(f) && !lent[f.Handle.Table()] {
+			c.byPref[f.Pref] = append(c.byPref[f.Pref], f)
+			continue
+		}
+		if _, own := plan.OwnPref(f.Pref); own && f.Parent == c.root.Handle && !isOurs(f) && c.alien == nil {
+			c.alien = &f
+		}
+		c.outside[f.ClassID] = true
+		g := group{f.Pref, f.Protocol, f.Kind}
+		if _, seen := counts[g]; !seen {
+			order = append(order, g)
+		}
+		if f.Kind != tc.KindU32 || f.IsNode() {
+			counts[g]++
+		} else {
+			counts[g] += 0
+		}
+	}
+	for _, g := range order {
+		c.foreign = append(c.foreign, fmt.Sprintf("%d %s filters of protocol %s at pref %d", counts[g], g.kind, g.protocol, g.pref))
+	}
+}
+
+// lentTables are the hash tables that filters which are not ours link to, and the tables that those link to.
+func lentTables(filters []tc.Filter, isOurs func(tc.Filter) bool) map[uint32]bool {
+	lent := map[uint32]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, f := range filters {
+			to := f.Link.Table()
+			if f.Kind == tc.KindU32 && to != 0 && !lent[to] && (!isOurs(f) || lent[f.Handle.Table()]) {
+				lent[to], grown = true, true
+			}
+		}
+	}
+	return lent
+}
+
+// compareFilters compares each of our prefs.
+func (c *comparison) compareFilters() {
+	wanted := map[uint16][]plan.Filter{}
+	for _, f := range c.want.Filters {
+		wanted[f.Pref] = append(wanted[f.Pref], f)
+	}
+	prefs := map[uint16]bool{}
+	for pref := range wanted {
+		prefs[pref] = true
+	}
+	for pref := range c.byPref {
+		prefs[pref] = true
+	}
+	for _, pref := range slices.Sorted(maps.Keys(prefs)) {
+		c.compareList(c.byPref[pref], wanted[pref])
+	}
+	c.deleteTables()
+}
+
+// firstRoot is the lowest id of root tables: the kernel numbers them from 800 on, tables made with an id lie below.
+const firstRoot = 0x800
+
+// lastNode is the highest node id. Those above plan.MaxNodes are room to add before deleting.
+const lastNode = 0xfff
+
+// compareList compares the filters of one pref. Within it no wanted filter overlaps another, so the order, and with it the node id,
+// does not matter.
+func (c *comparison) compareList(have []tc.Filter, want []plan.Filter) {
+	var nodes []tc.Filter // of the root table, ascending
+	times := map[tc.U32Handle]int{}
+	for _, f := range have {
+		if !f.IsNode() {
+			continue
+		}
+		if f.Handle.Table() >= firstRoot {
+			nodes = append(nodes, f)
+			times[f.Handle]++
+		} else {
+			c.detour(f)
+		}
+	}
+	// The lowest node of those with one match is the one that counts for the kernel. A handle that occurs twice cannot be changed
+	// with certainty, and a link has another meaning: both are replaced.
+	standing := map[string]tc.Filter{}
+	for _, f := range slices.Backward(nodes) {
+		if times[f.Handle] == 1 && f.Link == 0 && f.Handle.Bucket() == 0 {
+			standing[f.Sel.MatchID()] = f
+		}
+	}
+	kept := map[tc.U32Handle]bool{}
+	var missing []plan.Filter
+	for _, w := range want {
+		f, ok := standing[w.Sel.MatchID()]
+		if !ok {
+			missing = append(missing, w)
+			continue
+		}
+		kept[f.Handle] = true
+		c.compareFilter(f, w)
+	}
+	var unwanted []tc.Filter
+	for _, f := range nodes {
+		if !kept[f.Handle] {
+			unwanted = append(unwanted, f)
+		}
+	}
+	unwanted = c.deleteEarly(unwanted, times)
+	c.addFilters(nodes, missing, unwanted)
+}
+
+// compareFilter lets f, which matches what w matches, lead where w leads.
+func (c *comparison) compareFilter(f tc.Filter, w plan.Filter) {
+	op := tc.Op{Verb: tc.Change, Object: redirected(f, w.ClassID), Hitless: true,
+		Why: fmt.Sprintf("filter for %s leads to %s, wanted %s", w.Name, c.name(f.ClassID), c.name(w.ClassID))}
+	if f.ClassID == w.ClassID {
+		op.Why = fmt.Sprintf("bind to class %s made again", c.name(w.ClassID))
+	}
+	switch {
+	case c.moved[w.ClassID]:
+		c.detour(f)
+		c.back = append(c.back, op)
+	case f.ClassID == w.ClassID && !c.made[w.ClassID]:
+	case c.made[w.ClassID] && c.isDefault(w.ClassID):
+		c.last = append(c.last, op)
+	default:
+		c.filters = append(c.filters, op)
+	}
+}
+
+// redirected is f leading to class. A link stays as it is without being named.
+func redirected(f tc.Filter, class tc.Handle) tc.Filter {
+	f.ClassID, f.Link = class, 0
+	return f
+}
+
+// detour leads f away from a class that is about to be deleted and made again.
+func (c *comparison) detour(f tc.Filter) {
+	if c.moved[f.ClassID] {
+		to := c.want.Default().Class.ID
+		c.filters = append(c.filters, tc.Op{Verb: tc.Change, Object: redirected(f, to),
+			Why: fmt.Sprintf("class %s gets another parent: to the default class %s until then", c.name(f.ClassID), c.name(to))})
+	}
+}
+
+// deleteEarly plans the end of unwanted nodes that lead to a class which is about to be deleted and made again. Those of a handle
+// that occurs twice cannot be led away, so they go at once; the rest is returned.
+func (c *comparison) deleteEarly(unwanted []tc.Filter, times map[tc.U32Handle]int) []tc.Filter {
+	early := map[tc.U32Handle]bool{}
+	for _, f := range unwanted {
+		if times[f.Handle] == 1 {
+			c.detour(f)
+		} else if c.moved[f.ClassID] {
+			early[f.Handle] = true
+		}
+	}
+	return slices.DeleteFunc(unwanted, func(f tc.Filter) bool {
+		if early[f.Handle] {
+			c.filters = append(c.filters, tc.Op{Verb: tc.Delete, Object: f, Why: "its handle occurs twice and its class gets another parent"})
+		}
+		return early[f.Handle]
+	})
+}
+
+// addFilters adds what is missing, at the lowest free node ids, and deletes what is not wanted.
+func (c *comparison) addFilters(nodes []tc.Filter, missing []plan.Filter, unwanted []tc.Filter) {
+	taken := map[uint32]bool{}
+	for _, f := range nodes {
+		taken[f.Handle.Node()] = true
+	}
+	// Only a list that somebody else has filled up has no room; then some of what is not wanted must go first.
+	for len(unwanted) > 0 && lastNode-len(taken) < len(missing) {
+		h := unwanted[0].Handle
+		for len(unwanted) > 0 && unwanted[0].Handle == h {
+			c.filters = append(c.filters, tc.Op{Verb: tc.Delete, Object: unwanted[0], Why: "not wanted, and the list is full"})
+			unwanted = unwanted[1:]
+		}
+		delete(taken, h.Node())
+	}
+	id := uint32(0)
+	for _, w := range missing {
+		for id++; taken[id]; id++ {
+		}
+		f := w.Filter
+		f.Handle = tc.MakeU32Handle(0, 0, id)
+		op := tc.Op{Verb: tc.Add, Object: f, Why: "filter for " + w.Name + " is not there", Hitless: true}
+		c.added = append(c.added, f)
+		if c.moved[w.ClassID] {
+			c.back = append(c.back, op)
+		} else {
+			c.filters = append(c.filters, op)
+		}
+	}
+	for _, f := range unwanted {
+		c.removed = append(c.removed, f)
+		c.filterDeletes = append(c.filterDeletes, tc.Op{Verb: tc.Delete, Object: f, Why: "not wanted at our pref", Hitless: true})
+	}
+}
