@@ -23,11 +23,11 @@ type container struct {
 	etc string
 }
 
-// boot starts a container with the unit enabled, the binary in its place, and the folder etc as /etc/bulkshaper. What is
-// written elsewhere goes to memory. It ends with the test. options are more of nspawn's.
-func boot(t *testing.T, binary, etc string, options ...string) *container {
+// boot starts a container of the suite with the unit enabled, the binary in its place, and the folder etc as /etc/bulkshaper.
+// What is written elsewhere goes to memory. It ends with the test. options are more of nspawn's.
+func boot(t *testing.T, suite, binary, etc string, options ...string) *container {
 	t.Helper()
-	root := debian(t)
+	root := debian(t, suite)
 	unit, err := filepath.Abs("../bulkshaper.service")
 	if err != nil {
 		t.Fatal(err)

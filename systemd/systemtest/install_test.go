@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// mirror and suite are what is booted: the oldest Debian, and so the oldest systemd, that the unit is for.
 const (
 	mirror = "http://deb.debian.org/debian"
-	suite  = "bookworm"
+	// oldest and newest are the releases of Debian that are booted: systemd 252, the oldest that the unit is for, and 257.
+	oldest = "bookworm"
+	newest = "trixie"
+	// packages are those of the container. procps has the kill of ExecReload.
+	packages = "systemd,systemd-sysv,dbus,iproute2,procps"
 )
-
-// packages of the container. procps has the kill of ExecReload.
-var packages = []string{"systemd", "systemd-sysv", "dbus", "iproute2", "procps"}
 
 // need installs the packages that have the programs, where one is missing.
 func need(t *testing.T, programs map[string]string) {
@@ -44,8 +44,8 @@ func need(t *testing.T, programs map[string]string) {
 	run(t, "apt-get", install...)
 }
 
-// debian gives the folder of a minimal Debian, which it makes the first time. Nobody writes in it afterwards.
-func debian(t *testing.T) string {
+// debian gives the folder of a minimal Debian of the suite, which it makes the first time. Nobody writes in it afterwards.
+func debian(t *testing.T, suite string) string {
 	t.Helper()
 	need(t, map[string]string{"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "unshare": "util-linux", "ip": "iproute2"})
 	cache, err := os.UserCacheDir()
@@ -53,7 +53,7 @@ func debian(t *testing.T) string {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "bulkshaper-systemtest")
-	root := filepath.Join(cache, strings.Join(append([]string{suite}, packages...), "_"))
+	root := filepath.Join(cache, suite+"_"+strings.ReplaceAll(packages, ",", "_"))
 	if _, err := os.Stat(root); err == nil {
 		return root
 	}
@@ -66,7 +66,7 @@ func debian(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(half)
-	run(t, "debootstrap", "--variant=minbase", "--include="+strings.Join(packages, ","), suite, half, mirror)
+	run(t, "debootstrap", "--variant=minbase", "--include="+packages, suite, half, mirror)
 	if err := os.Chmod(half, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,13 @@ const (
 // TestUnit is the life of a node: it boots before its bulk interface is there, is shaped, edited, broken, killed, hung and
 // stopped.
 func TestUnit(t *testing.T) {
-	c := boot(t, build(t), incident(t, "resync: 1s\n"))
+	binary := build(t)
+	for _, suite := range []string{oldest, newest} {
+		t.Run(suite, func(t *testing.T) { life(t, boot(t, suite, binary, incident(t, "resync: 1s\n"))) })
+	}
+}
+
+func life(t *testing.T, c *container) {
 	config := filepath.Join(c.etc, "config.yaml")
 	step := func(name string, test func(*testing.T)) {
 		t.Helper()
@@ -109,7 +115,7 @@ func TestUnit(t *testing.T) {
 		}
 	}
 
-	t.Run("the unit is well written", func(t *testing.T) {
+	step("the unit is well written", func(t *testing.T) {
 		if out := c.run(t, "systemd-analyze", "verify", "/etc/systemd/system/bulkshaper.service"); out != "" {
 			t.Errorf("systemd-analyze verify says:\n%s", out)
 		}
@@ -326,7 +332,7 @@ func (c *container) restarted(t *testing.T, pid string) {
 
 // TestUnitWithoutCapability is a container that may not shape: one error that says so, no process and no restarts.
 func TestUnitWithoutCapability(t *testing.T) {
-	c := boot(t, build(t), incident(t, ""), "--drop-capability=CAP_NET_ADMIN")
+	c := boot(t, oldest, build(t), incident(t, ""), "--drop-capability=CAP_NET_ADMIN")
 	if out, err := c.try("systemctl", "start", "bulkshaper.service"); err == nil {
 		t.Errorf("it started: %s", out)
 	}
