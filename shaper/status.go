@@ -32,6 +32,30 @@ type Snapshot struct {
 	Classes []ClassInfo
 }
 
+// SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.
+func SnapshotOf(in Input, desired *Desired) Snapshot {
+	s := Snapshot{Interface: in.Config.Interface}
+	s.describe(in, desired)
+	return s
+}
+
+// describe fills in what comes from the input and the plan.
+func (s *Snapshot) describe(in Input, desired *Desired) {
+	s.Servers, s.Warnings = len(in.Inventory.Servers), nil
+	for _, w := range in.Inventory.Warnings {
+		s.Warnings = append(s.Warnings, w.String())
+	}
+	if desired == nil {
+		return
+	}
+	s.Warnings = append(s.Warnings, desired.Warnings...)
+	s.Node, s.Cabinet, s.Datacenter = desired.Node.Name, desired.Node.Cabinet, desired.Node.Datacenter
+	s.Classes = nil
+	for _, c := range desired.Plan.Classes {
+		s.Classes = append(s.Classes, ClassInfo{Name: c.Name, Class: c.Class, Leaf: c.Leaf != nil, Destinations: c.Destinations})
+	}
+}
+
 // Reload is one reading of the files.
 type Reload struct {
 	Time   time.Time    `json:"time"`

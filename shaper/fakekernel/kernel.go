@@ -43,6 +43,7 @@ type class struct {
 	bound    int // filters that hold the class
 	packets  uint64
 	bytes    uint64
+	backlog  uint64 // packets
 }
 
 // Option changes what New makes.
@@ -138,7 +139,7 @@ func (k *Kernel) Stats(ctx context.Context) (tc.Stats, error) {
 	s := tc.Stats{Time: k.now(), Root: k.root, DirectPackets: k.direct}
 	s.Root.HTB.DirectPackets = uint32(k.direct)
 	for _, c := range k.classes {
-		s.Classes = append(s.Classes, tc.ClassStats{Class: c.observed(), Leaf: c.Level == 0, SentBytes: c.bytes, SentPackets: c.packets, Lends: c.packets})
+		s.Classes = append(s.Classes, tc.ClassStats{Class: c.observed(), Leaf: c.Level == 0, SentBytes: c.bytes, SentPackets: c.packets, Lends: c.packets, BacklogPackets: c.backlog})
 	}
 	slices.SortFunc(s.Classes, func(a, b tc.ClassStats) int { return cmp.Compare(a.Class.ID, b.Class.ID) })
 	return s, nil

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"bulkshaper/inventory"
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/config"
+	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/tc"
+)
+
+// defaultConfig is read where no --config is given and the file is there.
+const defaultConfig = "/etc/bulkshaper/config.yaml"
+
+// inputFlags are the flags of the commands that read config and inventory.
+type inputFlags struct {
+	path string
+	keys *keyFlags
+}
+
+func addInputFlags(c *cobra.Command) *inputFlags {
+	f := &inputFlags{}
+	c.Flags().StringVarP(&f.path, "config", "c", "", "the config `file` (default "+defaultConfig+" where it exists)")
+	f.keys = addKeyFlags(c.Flags())
+	return f
+}
+
+// where is the path of the config ("" for none) and what the flags say over it.
+func (f *inputFlags) where() (string, config.Overrides, error) {
+	path := f.path
+	if path == "" {
+		if _, err := os.Stat(defaultConfig); err == nil {
+			path = defaultConfig
+		}
+	}
+	overrides, err := f.keys.overrides()
+	return path, overrides, wrong(err)
+}
+
+// load reads config and inventory; every problem is in the error.
+func (f *inputFlags) load(ctx context.Context) (shaper.Input, *shaper.Files, error) {
+	path, overrides, err := f.where()
+	if err != nil {
+		return shaper.Input{}, nil, err
+	}
+	files := shaper.NewFiles(path, overrides)
+	input, err := files.Load(ctx)
+	return input, files, wrong(err)
+}
+
+// node is one interface and what is wanted there.
+type node struct {
+	input   shaper.Input
+	kernel  *kernel.Kernel
+	state   tc.State
+	desired *shaper.Desired
+}
+
+// open reads the input, observes the interface and plans for it.
+func (f *inputFlags) open(ctx context.Context) (*node, error) {
+	input, _, err := f.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := needInterface(input.Config); err != nil {
+		return nil, err
+	}
+	k, err := kernel.Open(kernel.Options{Interface: input.Config.Interface, Log: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	n := &node{input: input, kernel: k}
+	if n.state, err = k.Observe(ctx); err != nil {
+		k.Close()
+		if errors.Is(err, tc.ErrNoInterface) {
+			return nil, wrong(fmt.Errorf("%w; name the bulk interface with `interface` in the config or --interface (see `ip link`)", err))
+		}
+		return nil, err
+	}
+	if n.desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(n.state)); err != nil {
+		k.Close()
+		return nil, wrong(err)
+	}
+	return n, nil
+}
+
+func (n *node) close() { n.kernel.Close() }
+
+func needInterface(cfg *config.Config) error {
+	if cfg.Interface != "" {
+		return nil
+	}
+	return wrong(inventory.Problems{{File: cfg.File, Message: "no interface given", Remedy: "set `interface` in the config or give --interface: the one that carries the bulk traffic"}})
+}
+
+// hostname helps to find this node; a host without a name is found by its addresses.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// configOnly reads the config without the inventory.
+func (f *inputFlags) configOnly() (*config.Config, error) {
+	path, overrides, err := f.where()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(path, overrides)
+	return cfg, wrong(err)
+}

@@ -1,0 +1,117 @@
+// Command bulkshaper shapes what a bulk node sends, by an inventory of servers, roles and cabinets.
+//
+// This package has flags, wiring and output; decisions are made in shaper and inventory.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"bulkshaper/inventory"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Exit codes, part of the contract.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitWrong   = 2 // usage, config or inventory
+	exitDiffers = 3 // plan --exit-code, explain
+)
+
+// codedError is an error that knows its exit code; with a nil err only the code is meant.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }
+
+// wrong marks an error of usage, config or inventory.
+func wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{exitWrong, err}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(stderr, "bulkshaper: "+text)
+	}
+	var coded *codedError
+	var problems inventory.Problems
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &problems):
+		return exitWrong
+	}
+	return exitFailed
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bulkshaper",
+		Short: "Shapes what a bulk node sends, by an inventory of servers, roles and cabinets",
+		Long: `bulkshaper gives the packets that this node sends their share of the link: servers in the same cabinet most of it, bulk
+servers in other cabinets little, priority roles and everybody else a class of their own. It reads who is who from the
+inventory, and puts HTB classes and u32 filters on the bulk interface.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
+	})
+	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
+		clearCommand(), demoCommand(), versionCommand())
+	for _, c := range root.Commands() {
+		usageErrors(c)
+	}
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		_ = c.Help()
+		return wrong(errors.New("no command given"))
+	}
+	return root
+}
+
+// usageErrors gives wrong arguments their exit code.
+func usageErrors(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
+			}
+			return nil
+		}
+	}
+}

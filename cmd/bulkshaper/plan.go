@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+func planCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what would change on this node now, and why; changes nothing",
+		Example: `  bulkshaper plan --interface eth1 --roles roles.json --servers jsons/
+  bulkshaper plan --format tc | tc -batch -`,
+		Args: cobra.NoArgs,
+	}
+	flags := addInputFlags(c)
+	format := addFormat(c, "text", "json", "tc")
+	full := c.Flags().Bool("full", false, "the whole wanted state instead of the changes")
+	exitCode := c.Flags().Bool("exit-code", false, "exit with 3 if anything is to change")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := format.check(); err != nil {
+			return err
+		}
+		n, err := flags.open(c.Context())
+		if err != nil {
+			return err
+		}
+		defer n.close()
+		changes, err := diff.Compute(n.state, n.desired.Plan, diff.Options{Takeover: n.input.Config.Takeover})
+		if err != nil {
+			return err
+		}
+		warn(c.ErrOrStderr(), n.desired.Warnings)
+		if err := printPlan(c.OutOrStdout(), format.value, *full, n, changes); err != nil {
+			return err
+		}
+		if *exitCode && len(changes.Ops) > 0 {
+			return &codedError{code: exitDiffers}
+		}
+		return nil
+	}
+	return c
+}
+
+func printPlan(w io.Writer, format string, full bool, n *node, changes *diff.Changes) error {
+	p := n.desired.Plan
+	ops := changes.Ops
+	if full {
+		ops = p.Ops()
+	}
+	switch format {
+	case "json":
+		return printJSON(w, planJSON(p, changes))
+	case "tc":
+		for _, op := range ops {
+			if _, err := fmt.Fprintln(w, op.TC(p.Interface)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if full {
+		return printFull(w, n)
+	}
+	return printChanges(w, p, changes)
+}
+
+func printChanges(w io.Writer, p *plan.Plan, changes *diff.Changes) error {
+	out := &errWriter{w: w}
+	out.printf("%s on %s, cabinet %s: %s, %s\n", p.Interface, p.Node, orUnknown(p.Cabinet), count(len(p.Classes), "class"), count(len(p.Destinations), "destination"))
+	if changes.Rebuild != "" {
+		out.printf("REBUILD: %s\n", changes.Rebuild)
+	}
+	for _, foreign := range changes.Foreign {
+		out.printf("not ours, stays: %s\n", foreign)
+	}
+	if len(changes.Ops) == 0 {
+		out.printf("nothing to change\n")
+		return out.err
+	}
+	hits := 0
+	for _, op := range changes.Ops {
+		mark := "hitless"
+		if !op.Hitless {
+			mark = "NOT HITLESS"
+			hits++
+		}
+		out.printf("  %s\n      # %s: %s\n", op.TC(p.Interface), mark, op.Why)
+	}
+	out.printf("%s, %d of them not hitless\n", count(len(changes.Ops), "operation"), hits)
+	return out.err
+}
+
+func printFull(w io.Writer, n *node) error {
+	p := n.desired.Plan
+	out := &errWriter{w: w}
+	out.printf("%s on %s, cabinet %s\n\n", p.Interface, p.Node, orUnknown(p.Cabinet))
+	t := newTable("CLASS", "CLASSID", "PARENT", "RATE", "CEIL", "BURST", "LEAF", "DESTINATIONS")
+	for _, c := range p.Classes {
+		leaf := "inner"
+		if c.Leaf != nil {
+			leaf = c.Leaf.Kind + " " + c.Leaf.Handle.String()
+		}
+		t.row(c.Name, c.Class.ID, c.Class.Parent, c.Class.Rate, c.Class.Ceil, fmt.Sprintf("%db", c.Class.Burst()), leaf, c.Destinations)
+	}
+	out.printf("%s\n", t)
+	t = newTable("DESTINATION", "SERVER", "RULE", "CLASS", "CLASSID")
+	ids := classIDs(p)
+	for _, d := range p.Destinations {
+		t.row(d.Prefix, orDash(d.Server), orDash(d.Rule), d.Class, ids[d.Class])
+	}
+	out.printf("%s", t)
+	return out.err
+}
+
+func classIDs(p *plan.Plan) map[string]tc.Handle {
+	ids := make(map[string]tc.Handle, len(p.Classes))
+	for _, c := range p.Classes {
+		ids[c.Name] = c.Class.ID
+	}
+	return ids
+}
+
+type planOutput struct {
+	Interface    string              `json:"interface"`
+	Node         string              `json:"node"`
+	Cabinet      string              `json:"cabinet"`
+	Rebuild      string              `json:"rebuild,omitempty"`
+	Foreign      []string            `json:"foreign,omitempty"`
+	Changes      []changeOutput      `json:"changes"`
+	Classes      []classOutput       `json:"classes"`
+	Destinations []destinationOutput `json:"destinations"`
+}
+
+type changeOutput struct {
+	Verb    string `json:"verb"`
+	Object  string `json:"object"`
+	Why     string `json:"why"`
+	Hitless bool   `json:"hitless"`
+	TC      string `json:"tc"`
+}
+
+type classOutput struct {
+	Name         string `json:"name"`
+	ClassID      string `json:"classid"`
+	Rate         uint64 `json:"rate_bits_per_second"`
+	Ceil         uint64 `json:"ceil_bits_per_second"`
+	Burst        uint64 `json:"burst_bytes"`
+	Cburst       uint64 `json:"cburst_bytes"`
+	Quantum      uint32 `json:"quantum_bytes"`
+	Prio         uint32 `json:"prio"`
+	Parent       string `json:"parent"`
+	Destinations int    `json:"destinations"`
+}
+
+type destinationOutput struct {
+	Prefix  string `json:"prefix"`
+	Server  string `json:"server"`
+	Rule    string `json:"rule"`
+	Class   string `json:"class"`
+	ClassID string `json:"classid"`
+}
+
+func planJSON(p *plan.Plan, changes *diff.Changes) planOutput {
+	out := planOutput{
+		Interface: p.Interface, Node: p.Node, Cabinet: p.Cabinet, Rebuild: changes.Rebuild, Foreign: changes.Foreign,
+		Changes: []changeOutput{}, Classes: []classOutput{}, Destinations: []destinationOutput{},
+	}
+	for _, op := range changes.Ops {
+		out.Changes = append(out.Changes, changeOutput{string(op.Verb), op.Object.Ident(), op.Why, op.Hitless, op.TC(p.Interface)})
+	}
+	for _, c := range p.Classes {
+		out.Classes = append(out.Classes, classOutput{
+			Name: c.Name, ClassID: c.Class.ID.String(), Rate: uint64(c.Class.Rate), Ceil: uint64(c.Class.Ceil), Burst: uint64(c.Class.Burst()),
+			Cburst: uint64(c.Class.Cburst()), Quantum: c.Class.Quantum, Prio: c.Class.Prio, Parent: c.Class.Parent.String(), Destinations: c.Destinations,
+		})
+	}
+	ids := classIDs(p)
+	for _, d := range p.Destinations {
+		out.Destinations = append(out.Destinations, destinationOutput{d.Prefix.String(), d.Server, d.Rule, d.Class, ids[d.Class].String()})
+	}
+	return out
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"bulkshaper/inventory/watch"
+	"bulkshaper/metrics"
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/kernel"
+)
+
+func runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "The daemon: keep this node shaped as config and inventory say",
+		Long: `Shapes the interface, follows config and inventory as they are edited, repairs what others change, and serves metrics.
+SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulkshaper clear`" + ` removes it.`,
+		Example: "  bulkshaper run --config /etc/bulkshaper/config.yaml",
+		Args:    cobra.NoArgs,
+	}
+	flags := addInputFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), flags) }
+	return c
+}
+
+// serve wires the daemon together: files and their watch, the kernel, the loop, the metrics, the service manager.
+func serve(ctx context.Context, flags *inputFlags) error {
+	started := time.Now()
+	input, files, err := flags.load(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := input.Config
+	if err := needInterface(cfg); err != nil {
+		return err
+	}
+	log, err := newLogger(cfg.Log, os.Stderr)
+	if err != nil {
+		return wrong(err)
+	}
+	defer log.Sync()
+	k, err := kernel.Open(kernel.Options{Interface: cfg.Interface, Log: log.Named("kernel")})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+
+	registry := prometheus.NewRegistry()
+	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Log: log.Named("watch")})
+	notifier := &systemd{}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	fileEvents, reloads := make(chan struct{}, 1), make(chan struct{}, 1)
+
+	loop := shaper.New(shaper.Options{
+		Kernel: k, Inputs: files, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
+		Hostname: hostname(), Files: fileEvents, Reload: reloads,
+	}, input)
+	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ended(ctx, "loop", loop.Run(ctx)) })
+	group.Go(func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
+	group.Go(func() error { forward(ctx, watcher.C(), fileEvents); return nil })
+	group.Go(func() error { forward(ctx, hup, reloads); return nil })
+	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
+	handler := metrics.NewHandler(metrics.HandlerOptions{
+		Gatherer: registry, Source: loop, Ready: notifier.readyError, Healthy: healthy(loop), Log: log, Version: version(),
+	})
+	for _, where := range []metrics.ServeOptions{
+		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},
+		{Socket: filepath.Join(cfg.RunDir, socketName)},
+	} {
+		where.Handler, where.Log = handler, log.Named("http")
+		group.Go(func() error { answer(ctx, where); return nil })
+	}
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// answerAgain is the wait before a port that was taken, or a run folder that was full, is tried again.
+const answerAgain = 10 * time.Second
+
+// answer serves until ctx ends. Shaping is worth more than being asked about it: what cannot be served is told once and
+// tried again.
+func answer(ctx context.Context, where metrics.ServeOptions) {
+	if where.Listen == "" && where.Socket == "" {
+		return
+	}
+	told := ""
+	for {
+		err := metrics.Serve(ctx, where)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != told {
+			told = err.Error()
+			where.Log.Error("cannot answer; trying again", zap.String("listen", where.Listen), zap.String("socket", where.Socket), zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(answerAgain):
+		}
+	}
+}
+
+// socketName is where in the run folder the daemon answers `bulkshaper status`.
+const socketName = "bulkshaper.sock"
+
+// ended makes the end of one part the end of all.
+func ended(ctx context.Context, part string, err error) error {
+	if err == nil && ctx.Err() == nil {
+		return fmt.Errorf("%s ended by itself", part)
+	}
+	return err
+}
+
+// forward passes on that something came; what comes while the last is not yet taken is one with it.
+func forward[T any](ctx context.Context, from <-chan T, to chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-from:
+			if !ok {
+				return
+			}
+			select {
+			case to <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// stuckAfter is how long the loop may be in one pass before it counts as hung: longer than a pass is let run.
+const stuckAfter = 30 * time.Second
+
+func healthy(loop *shaper.Loop) func() error {
+	return func() error {
+		if age := time.Since(loop.Heartbeat()); age > stuckAfter {
+			return fmt.Errorf("the loop has not come around for %s", age.Round(time.Second))
+		}
+		return nil
+	}
+}
+
+// systemd tells systemd how the daemon is (sd_notify(3)); without NOTIFY_SOCKET nothing is told.
+type systemd struct{ ready atomic.Bool }
+
+func (s *systemd) Ready() {
+	s.ready.Store(true)
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // a lost message shows as a start time-out
+}
+
+func (s *systemd) Reloading() {
+	message := daemon.SdNotifyReloading
+	if now, err := monotonic(); err == nil {
+		message += fmt.Sprintf("\nMONOTONIC_USEC=%d", now.Microseconds())
+	}
+	_, _ = daemon.SdNotify(false, message)
+}
+
+func (s *systemd) Status(line string) { _, _ = daemon.SdNotify(false, "STATUS="+line) }
+
+func (s *systemd) readyError() error {
+	if !s.ready.Load() {
+		return errors.New("the interface was not shaped yet")
+	}
+	return nil
+}
+
+// watchdog tells systemd that the daemon lives for as long as the loop comes around.
+func (s *systemd) watchdog(ctx context.Context, heartbeat func() time.Time) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		return
+	}
+	tick := time.NewTicker(interval / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if time.Since(heartbeat()) < max(stuckAfter, interval) {
+				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+			}
+		}
+	}
+}

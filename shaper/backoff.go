@@ -1,0 +1,62 @@
+package shaper
+
+import "time"
+
+// Named intervals of the loop, each with its reason.
+const (
+	// settle is how long kernel events are gathered before the kernel is read: one tc command makes several.
+	settle = 10 * time.Millisecond
+	// retryFirst and retryMost bound the wait after a failed or incomplete pass; it doubles in between.
+	retryFirst = 100 * time.Millisecond
+	retryMost  = 30 * time.Second
+	// freeRepairs is how many repairs in a row are done at once; then they are spaced out, doubling to contendMost.
+	freeRepairs = 3
+	contendMin  = time.Second
+	contendMost = time.Minute
+	// quiet without a repair ends a contention.
+	quiet = time.Minute
+)
+
+// DrainWait is how long a class that is no longer wanted may take to send what it holds; DrainPoll is how often to look.
+const (
+	DrainWait = 5 * time.Second
+	DrainPoll = 50 * time.Millisecond
+)
+
+// contention spaces out repairs when somebody keeps undoing them, so that two programs do not fight at full speed.
+type contention struct {
+	repairs int
+	last    time.Time
+	until   time.Time
+}
+
+// wait is how long the next repair has to wait; 0 when it may be done now.
+func (c *contention) wait(now time.Time) time.Duration { return max(0, c.until.Sub(now)) }
+
+// repaired notes a repair.
+func (c *contention) repaired(now time.Time) {
+	if now.Sub(c.last) > quiet && !now.Before(c.until) {
+		c.repairs = 0
+	}
+	c.repairs++
+	c.last = now
+	if extra := c.repairs - freeRepairs; extra > 0 {
+		c.until = now.Add(min(contendMin<<min(extra-1, 10), contendMost))
+	}
+}
+
+// active says that repairs are being spaced out; it ends when nothing had to be repaired for a while.
+func (c *contention) active(now time.Time) bool {
+	return c.repairs > freeRepairs && (now.Before(c.until) || now.Sub(c.last) <= quiet)
+}
+
+// retry is a wait that doubles until it is reset.
+type retry struct{ next time.Duration }
+
+func (r *retry) step() time.Duration {
+	d := max(r.next, retryFirst)
+	r.next = min(2*d, retryMost)
+	return d
+}
+
+func (r *retry) reset() { r.next = 0 }

@@ -1,0 +1,103 @@
+package shaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// Outcome is what one pass from observation to read-back did.
+type Outcome struct {
+	// State is the last one observed.
+	State tc.State
+	// Changes is what was found to do at the start; its operations are those tried.
+	Changes *diff.Changes
+	Results []tc.Result
+	// Converged says that the read-back left nothing to do.
+	Converged bool
+	// Draining are classes whose deletion waits for their queue to empty.
+	Draining []tc.Handle
+	Took     time.Duration
+}
+
+// Done is how many operations the kernel accepted.
+func (o Outcome) Done() int {
+	n := 0
+	for _, r := range o.Results {
+		if r.Err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ErrNotConverged says that every operation was accepted and yet the kernel does not hold what was asked for: somebody
+// else is changing it, or it is a kernel that the program does not understand.
+var ErrNotConverged = errors.New("the kernel does not hold what it accepted")
+
+// Converge brings the kernel from the observed state to the wanted one and reads it back. Classes in keep are not deleted
+// yet. The error is that of the first operation that failed; the outcome is good in either case.
+func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options, keep func(tc.Handle) bool) (Outcome, error) {
+	start := time.Now()
+	out := Outcome{State: state}
+	changes, err := diff.Compute(state, want, options)
+	if err != nil {
+		return out, err
+	}
+	out.Changes = changes
+	ops, draining := withhold(changes.Ops, keep)
+	out.Draining = draining
+	if len(ops) == 0 {
+		out.Converged = len(draining) == 0
+		return out, nil
+	}
+	out.Results = k.Apply(ctx, state.Link, ops)
+	out.Took = time.Since(start)
+	var failed error
+	for _, r := range out.Results {
+		if r.Err != nil {
+			failed = fmt.Errorf("%s: %w", r.Op, r.Err)
+			break
+		}
+	}
+	after, err := k.Observe(ctx)
+	if err != nil {
+		return out, errors.Join(failed, fmt.Errorf("read back: %w", err))
+	}
+	out.State = after
+	if failed != nil {
+		return out, failed
+	}
+	left, err := diff.Compute(after, want, diff.Options{Owned: true})
+	if err != nil {
+		return out, fmt.Errorf("read back: %w", err)
+	}
+	rest, _ := withhold(left.Ops, keep)
+	if len(rest) > 0 {
+		return out, fmt.Errorf("%w: after %d operations still to do: %s (%s)", ErrNotConverged, len(ops), rest[0], rest[0].Why)
+	}
+	out.Converged = len(draining) == 0
+	return out, nil
+}
+
+// withhold takes out the deletions of classes that keep names.
+func withhold(ops []tc.Op, keep func(tc.Handle) bool) ([]tc.Op, []tc.Handle) {
+	if keep == nil {
+		return ops, nil
+	}
+	var now []tc.Op
+	var held []tc.Handle
+	for _, op := range ops {
+		if c, ok := op.Object.(tc.Class); ok && op.Verb == tc.Delete && keep(c.ID) {
+			held = append(held, c.ID)
+			continue
+		}
+		now = append(now, op)
+	}
+	return now, held
+}

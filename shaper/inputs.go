@@ -1,0 +1,63 @@
+package shaper
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"sync"
+
+	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
+)
+
+// Files reads config and inventory from where the command line says they are.
+type Files struct {
+	path      string
+	overrides config.Overrides
+
+	mu     sync.Mutex
+	source inventory.Source
+	loader *inventory.Loader
+}
+
+// NewFiles reads the config at path ("" for none) with the flags over it, and the inventory that the config names.
+func NewFiles(path string, overrides config.Overrides) *Files {
+	return &Files{path: path, overrides: overrides}
+}
+
+// Load reads everything; what did not change since the last time is not read again.
+func (f *Files) Load(ctx context.Context) (Input, error) {
+	cfg, err := config.Load(f.path, f.overrides)
+	if err != nil {
+		return Input{}, err
+	}
+	inv, err := f.loaderFor(cfg.Source).Load(ctx)
+	if err != nil {
+		return Input{Config: cfg}, err
+	}
+	return Input{Config: cfg, Inventory: inv}, nil
+}
+
+func (f *Files) loaderFor(source inventory.Source) *inventory.Loader {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.loader == nil || !reflect.DeepEqual(source, f.source) {
+		f.source, f.loader = source, inventory.NewLoader(source)
+	}
+	return f.loader
+}
+
+// Folders are those that must be watched to see an edit.
+func (f *Files) Folders() []string {
+	f.mu.Lock()
+	loader := f.loader
+	f.mu.Unlock()
+	var folders []string
+	if loader != nil {
+		folders = loader.Folders()
+	}
+	if f.path != "" {
+		folders = append(folders, filepath.Dir(f.path))
+	}
+	return folders
+}

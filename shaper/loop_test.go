@@ -1,0 +1,462 @@
+package shaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
+
+	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
+	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/fakekernel"
+	"bulkshaper/shaper/tc"
+)
+
+var errBroken = inventory.Problems{{File: "roles.json", Line: 3, Message: "no value", Remedy: "write one"}}
+
+// bench is a loop on a fake kernel, in fake time.
+type bench struct {
+	*Loop
+	t      *testing.T
+	kernel *fakekernel.Kernel
+	inputs *fakeInputs
+	notes  *notes
+	counts *counts
+	logs   *observer.ObservedLogs
+	files  chan struct{}
+	hup    chan struct{}
+	end    context.CancelFunc
+	done   chan error
+}
+
+type fakeInputs struct {
+	mu    sync.Mutex
+	input Input
+	err   error
+	takes time.Duration
+	loads int
+}
+
+func (f *fakeInputs) Load(context.Context) (Input, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loads++
+	time.Sleep(f.takes)
+	return f.input, f.err
+}
+
+func (f *fakeInputs) set(in Input, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.input, f.err = in, err
+}
+
+// notes are what the service manager was told.
+type notes struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (n *notes) say(text string) { n.mu.Lock(); n.said = append(n.said, text); n.mu.Unlock() }
+func (n *notes) Ready()          { n.say("READY") }
+func (n *notes) Reloading()      { n.say("RELOADING") }
+func (n *notes) Status(s string) { n.say(s) }
+func (n *notes) list() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.said...)
+}
+func (n *notes) times(s string) (c int) {
+	for _, said := range n.list() {
+		if said == s {
+			c++
+		}
+	}
+	return c
+}
+
+// counts is a Recorder.
+type counts struct {
+	mu       sync.Mutex
+	n        map[string]int
+	repairAt []time.Time
+}
+
+func (c *counts) add(key string)                     { c.mu.Lock(); c.n[key]++; c.mu.Unlock() }
+func (c *counts) get(key string) int                 { c.mu.Lock(); defer c.mu.Unlock(); return c.n[key] }
+func (c *counts) Reload(r ReloadResult, _ time.Time) { c.add("reload " + string(r)) }
+func (c *counts) Applied(time.Duration)              { c.add("applied") }
+func (c *counts) Rebuilt()                           { c.add("rebuilt") }
+func (c *counts) DriftRepaired(object string) {
+	c.add("repaired " + object)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); len(c.repairAt) == 0 || !c.repairAt[len(c.repairAt)-1].Equal(now) {
+		c.repairAt = append(c.repairAt, now)
+	}
+}
+func (c *counts) Operation(op tc.Op, err error) {
+	result := "done"
+	if err != nil {
+		result = "failed"
+	}
+	c.add(fmt.Sprintf("%s %s %s", op.Verb, op.Object.Type(), result))
+}
+
+func benchInput(cabinets map[string]string) Input {
+	cfg := config.Default()
+	cfg.Interface, cfg.Node, cfg.LinkRate = "eth1", "hadoop01", 1_000_000_000
+	var servers []*inventory.Server
+	for i := range 6 {
+		name := fmt.Sprintf("hadoop%02d", i)
+		cabinet := cabinets[name]
+		if cabinet == "" {
+			cabinet = fmt.Sprintf("b%d", i%2)
+		}
+		servers = append(servers, &inventory.Server{Name: name, Names: []string{name}, Cabinet: cabinet, Roles: []string{"hadoop_node"},
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}})
+	}
+	return Input{cfg, inventory.New(servers, []string{"hadoop_node", "hadoop_namenode", "hadoop_jobtracker", "monitoring"})}
+}
+
+func testLink() tc.Link {
+	return tc.Link{Index: 2, Name: "eth1", MTU: 1500, TxQueueLen: 1000, Up: true, TxQueues: 1}
+}
+
+// run gives f a bench with its loop running, in fake time, and ends the loop.
+func run(t *testing.T, prepare func(*bench), f func(*bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		in := benchInput(nil)
+		core, logs := observer.New(zapcore.InfoLevel)
+		b := &bench{
+			t: t, kernel: fakekernel.New(testLink()), inputs: &fakeInputs{input: in}, notes: &notes{}, counts: &counts{n: map[string]int{}},
+			logs: logs, files: make(chan struct{}, 1), hup: make(chan struct{}, 1), done: make(chan error, 1),
+		}
+		b.Loop = New(Options{Kernel: b.kernel, Inputs: b.inputs, Recorder: b.counts, Notifier: b.notes, Log: zap.New(core),
+			Files: b.files, Reload: b.hup}, in)
+		if prepare != nil {
+			prepare(b)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		b.end = end
+		go func() { b.done <- b.Run(ctx) }()
+		synctest.Wait()
+		f(b)
+		end()
+		if err := <-b.done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the loop ended with %v", err)
+		}
+	})
+}
+
+// wait lets time pass and everything settle.
+func (b *bench) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// shaped checks that the kernel holds the plan of the present input.
+func (b *bench) shaped() {
+	b.t.Helper()
+	state, err := b.kernel.Observe(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	want, err := Desire(b.inputs.input, "", FactsOf(state))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	changes, err := diff.Compute(state, want.Plan, diff.Options{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if len(changes.Ops) > 0 {
+		b.t.Errorf("not as wanted: %s (%s) and %d more", changes.Ops[0], changes.Ops[0].Why, len(changes.Ops)-1)
+	}
+	if s := b.Snapshot(); !s.InSync {
+		b.t.Errorf("not in sync: %s", s.Reason)
+	}
+}
+
+func (b *bench) messages() (lines []string) {
+	for _, e := range b.logs.All() {
+		lines = append(lines, e.Message)
+	}
+	return lines
+}
+
+func TestLoopShapesAndSaysSoOnce(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.shaped()
+		if b.notes.times("READY") != 1 || len(b.notes.list()) != 2 {
+			t.Errorf("told: %q", b.notes.list())
+		}
+		b.wait(10 * time.Minute)
+		if lines := b.messages(); len(lines) != 1 || lines[0] != "shaping changed" {
+			t.Errorf("log after ten minutes without an event: %q", lines)
+		}
+		if n := b.counts.get("applied"); n != 1 {
+			t.Errorf("%d runs of operations", n)
+		}
+		if age := time.Since(b.Heartbeat()); age > 2*beat {
+			t.Errorf("the loop came around %s ago", age)
+		}
+	})
+}
+
+func TestLoopFollowsAnEdit(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		next := benchInput(map[string]string{"hadoop02": "b1"})
+		b.inputs.set(next, nil)
+		b.files <- struct{}{}
+		b.wait(0)
+		b.shaped()
+		if n := b.counts.get("change filter done"); n != 1 {
+			t.Errorf("%d filters changed for one server", n)
+		}
+		if lines := b.messages(); len(lines) != 2 {
+			t.Errorf("log: %q", lines)
+		}
+		if r := b.Snapshot().LastReload; r.Result != ReloadSuccess || r.Operations != 1 {
+			t.Errorf("last reload: %+v", r)
+		}
+		b.files <- struct{}{}
+		b.wait(0)
+		if b.counts.get("reload unchanged") != 1 || len(b.messages()) != 2 {
+			t.Errorf("a reload without a change: %v, log %q", b.counts.n, b.messages())
+		}
+	})
+}
+
+func TestLoopKeepsTheLastGoodInput(t *testing.T) {
+	lost := benchInput(nil)
+	lost.Inventory = inventory.New(lost.Inventory.Servers[:2], lost.Inventory.Roles)
+	strange := benchInput(nil)
+	strange.Inventory = inventory.New(append(strange.Inventory.Servers[:1:1], strange.Inventory.Servers[2:]...), strange.Inventory.Roles)
+	moved := benchInput(nil)
+	moved.Config.Interface = "eth2"
+	for name, c := range map[string]struct {
+		input Input
+		err   error
+		says  string
+	}{
+		"broken":          {Input{}, errBroken, "roles.json:3: no value; write one"},
+		"shrunk":          {lost, nil, "max_shrink"},
+		"node unknown":    {strange, nil, "hadoop01"},
+		"other interface": {moved, nil, "restart"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, func(b *bench) {
+				good := b.inputs.input
+				b.inputs.set(c.input, c.err)
+				for range 3 { // the same problem again is not news
+					b.files <- struct{}{}
+					b.wait(time.Minute)
+				}
+				if s := b.Snapshot(); !s.InSync || s.LastReload.Result != ReloadFailure || !strings.Contains(strings.Join(s.LastReload.Problems, "\n"), c.says) {
+					t.Errorf("in sync %v, last reload %+v", s.InSync, s.LastReload)
+				}
+				if b.counts.get("applied") != 1 || b.counts.get("reload failure") != 3 {
+					t.Errorf("counted %v", b.counts.n)
+				}
+				if lines := b.messages(); len(lines) != 2 {
+					t.Errorf("log: %q", lines)
+				}
+				b.inputs.set(good, nil)
+				b.files <- struct{}{}
+				b.wait(0)
+				b.shaped()
+				if s := b.Snapshot(); s.LastReload.Result != ReloadSuccess {
+					t.Errorf("last reload %+v", s.LastReload)
+				}
+			})
+		})
+	}
+}
+
+func TestLoopReloadsOnRequestInOrder(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.inputs.takes = time.Second
+		b.hup <- struct{}{}
+		b.wait(500 * time.Millisecond)
+		b.hup <- struct{}{} // during the first
+		b.wait(5 * time.Second)
+		said := b.notes.list()[1:]
+		if b.inputs.loads != 2 || said[len(said)-1] != "READY" || b.notes.times("RELOADING") != 2 {
+			t.Errorf("%d readings, told %q", b.inputs.loads, said)
+		}
+	})
+}
+
+func TestLoopRepairsAtOnce(t *testing.T) {
+	for name, meddle := range map[string]func(*bench) tc.Op{
+		"class changed": func(b *bench) tc.Op {
+			c := b.desired.Plan.Classes[0].Class
+			c.Rate /= 2
+			return tc.Op{Verb: tc.Change, Object: c}
+		},
+		"root gone": func(b *bench) tc.Op { return tc.Op{Verb: tc.Delete, Object: b.desired.Plan.Root} },
+		"filter gone": func(b *bench) tc.Op {
+			state, err := b.kernel.Observe(b.t.Context())
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			for _, f := range state.Filters {
+				if d, ok := f.Destination(); ok && f.IsNode() && d == netip.MustParsePrefix("10.0.0.3/32") {
+					return tc.Op{Verb: tc.Delete, Object: f}
+				}
+			}
+			b.t.Fatal("no filter for 10.0.0.3")
+			return tc.Op{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, func(b *bench) {
+				for _, r := range b.kernel.Meddle(meddle(b)) {
+					if r.Err != nil {
+						t.Fatal(r.Err)
+					}
+				}
+				b.wait(20 * time.Millisecond)
+				b.shaped()
+				if len(b.counts.repairAt) != 1 || b.Snapshot().Contended {
+					t.Errorf("repairs %v, contended %v", b.counts.n, b.Snapshot().Contended)
+				}
+			})
+		})
+	}
+}
+
+func TestLoopSpacesOutContendedRepairs(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		began := time.Now()
+		for range 200 { // a root taken every second
+			b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(0x42, 0), Parent: tc.Root, Kind: tc.KindHTB})
+			b.wait(time.Second)
+		}
+		n := len(b.counts.repairAt)
+		if n < 6 || n > 12 {
+			t.Errorf("%d repairs in 200 s", n)
+		}
+		gaps := b.counts.repairAt
+		if first, last := gaps[1].Sub(gaps[0]), gaps[n-1].Sub(gaps[n-2]); first > 2*time.Second || last < 30*time.Second {
+			t.Errorf("first gap %s, last %s", first, last)
+		}
+		if !b.Snapshot().Contended {
+			t.Error("not contended")
+		}
+		if lines := b.messages(); len(lines) > 30 {
+			t.Errorf("%d lines in the log for %s of it", len(lines), time.Since(began))
+		}
+		b.wait(5 * time.Minute)
+		b.shaped()
+		if b.Snapshot().Contended {
+			t.Error("contended for ever")
+		}
+	})
+}
+
+func TestLoopGoesOnAfterAnyFailure(t *testing.T) {
+	for _, errno := range []error{unix.EBUSY, unix.ENOBUFS, unix.ENOENT, unix.ENODEV, unix.EINVAL} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			total := 0
+			run(t, nil, func(b *bench) { total = len(b.kernel.Applied()) })
+			for n := range total {
+				run(t, func(b *bench) { b.kernel.Fail(n, errno) }, func(b *bench) {
+					b.wait(time.Minute)
+					b.shaped()
+				})
+			}
+		})
+	}
+}
+
+func TestLoopEndsAtAForeignRoot(t *testing.T) {
+	run(t, func(b *bench) {
+		b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(0x42, 0), Parent: tc.Root, Kind: tc.KindHTB})
+	}, func(b *bench) {
+		var foreign *diff.ForeignRootError
+		err := <-b.done
+		if !errors.As(err, &foreign) {
+			t.Errorf("the loop ended with %v", err)
+		}
+		if len(b.kernel.Applied()) != 0 {
+			t.Errorf("operations on a foreign root: %v", b.kernel.Applied())
+		}
+		b.done <- nil
+	})
+}
+
+func TestLoopWaitsForTheInterface(t *testing.T) {
+	run(t, func(b *bench) { b.kernel.RemoveLink() }, func(b *bench) {
+		b.wait(time.Hour)
+		if lines := b.messages(); len(lines) != 1 {
+			t.Errorf("log of an hour without the interface: %q", lines)
+		}
+		if b.notes.times("READY") != 0 || b.Snapshot().InterfaceUp {
+			t.Error("ready without an interface")
+		}
+		b.kernel.SetLink(testLink())
+		b.wait(20 * time.Millisecond)
+		b.shaped()
+		link := testLink()
+		link.Index = 9
+		b.kernel.RemoveLink()
+		b.wait(time.Second)
+		b.kernel.SetLink(link)
+		b.wait(20 * time.Millisecond)
+		b.shaped()
+		if n := len(b.counts.repairAt); n != 0 || b.notes.times("READY") != 1 {
+			t.Errorf("%d repairs counted for a new link, told %q", n, b.notes.list())
+		}
+	})
+}
+
+func TestLoopSurvivesLostEvents(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.kernel.FailObserve(unix.ENOBUFS, unix.ENOBUFS)
+		b.kernel.Emit(tc.Event{Kind: tc.EventLost})
+		b.wait(20 * time.Millisecond)
+		if b.Snapshot().InSync {
+			t.Error("in sync although the kernel could not be read")
+		}
+		b.wait(5 * time.Second)
+		b.shaped()
+	})
+}
+
+func TestLoopLetsAClassDrain(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.kernel.SetBacklog(tc.MakeHandle(1, 0x30), 40)
+		next := benchInput(nil)
+		next.Config.Classes = append(next.Config.Classes[:2:2], next.Config.Classes[3:]...)
+		next.Config.Rules = append(next.Config.Rules[:1:1], next.Config.Rules[2:]...)
+		b.inputs.set(next, nil)
+		b.files <- struct{}{}
+		b.wait(time.Second)
+		if n := b.counts.get("delete class done"); n != 0 {
+			t.Errorf("%d classes deleted with packets in them", n)
+		}
+		b.kernel.SetBacklog(tc.MakeHandle(1, 0x30), 0)
+		b.wait(time.Second)
+		b.shaped()
+		if n := b.counts.get("delete class done"); n != 1 {
+			t.Errorf("%d classes deleted", n)
+		}
+		if len(b.counts.repairAt) != 0 {
+			t.Error("a wished deletion counted as repair")
+		}
+	})
+}

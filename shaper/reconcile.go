@@ -1,0 +1,253 @@
+package shaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// passTimeout bounds one pass: netlink answers in milliseconds, and a kernel that does not is better met again later.
+const passTimeout = 20 * time.Second
+
+// reconcile makes one pass: observe, plan, diff, apply, read back. It publishes what came of it, logs it once, and sets the
+// next try where one is needed.
+func (l *Loop) reconcile(ctx context.Context, cause string) error {
+	l.wakePending = false
+	pass, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+
+	state, err := l.Kernel.Observe(pass)
+	if err != nil {
+		return l.unobserved(ctx, err)
+	}
+	l.publish(func(s *Snapshot) { s.InterfaceUp = state.Link.Up })
+	if err := l.plan(state); err != nil && l.desired == nil {
+		return l.outOfSync(err)
+	}
+
+	drift := l.settled && state.Link.Index == l.ownedLink
+	options := diff.Options{Takeover: l.input.Config.Takeover, Owned: state.Link.Index == l.ownedLink}
+	out, err := Converge(pass, l.Kernel, state, l.desired.Plan, options, l.keeper(pass))
+	l.record(out, drift)
+	if err != nil {
+		l.logged(cause, out, drift)
+		return l.outOfSync(err)
+	}
+	l.ownedLink = state.Link.Index
+	l.inSync(cause, out, drift)
+	return nil
+}
+
+// plan makes the wanted state anew when the input or the link's facts changed. Where that fails the old plan stays in force
+// and the reason is told.
+func (l *Loop) plan(state tc.State) error {
+	facts := FactsOf(state)
+	if l.planned && sameFacts(l.facts, facts) {
+		return l.desiredErr
+	}
+	desired, err := Desire(l.input, l.Hostname, facts)
+	if err != nil {
+		l.facts, l.desiredErr, l.planned = facts, err, true
+		return err
+	}
+	l.adopt(desired, facts)
+	return nil
+}
+
+// adopt makes desired what is wanted from now on.
+func (l *Loop) adopt(desired *Desired, facts plan.Facts) {
+	l.desired, l.desiredErr, l.planned, l.facts = desired, nil, true, facts
+	l.settled = false // what differs now is our own wish, not drift
+	l.publish(func(s *Snapshot) { s.describe(l.input, desired) })
+}
+
+// keeper holds back the deletion of a class that still has packets to send, for a while.
+func (l *Loop) keeper(ctx context.Context) func(tc.Handle) bool {
+	var backlog map[tc.Handle]uint64
+	return func(id tc.Handle) bool {
+		if backlog == nil {
+			backlog = map[tc.Handle]uint64{}
+			stats, err := l.Kernel.Stats(ctx)
+			if err != nil {
+				return false
+			}
+			for _, c := range stats.Classes {
+				backlog[c.Class.ID] = c.BacklogPackets
+			}
+		}
+		if backlog[id] == 0 {
+			return false
+		}
+		since, ok := l.draining[id]
+		if !ok {
+			since = time.Now()
+			l.draining[id] = since
+		}
+		return time.Since(since) < DrainWait
+	}
+}
+
+// record counts what was done.
+func (l *Loop) record(out Outcome, drift bool) {
+	if out.Changes == nil || len(out.Results) == 0 {
+		return
+	}
+	l.Recorder.Applied(out.Took)
+	repaired := map[string]bool{}
+	for _, r := range out.Results {
+		if errors.Is(r.Err, tc.ErrNotTried) {
+			continue
+		}
+		l.Recorder.Operation(r.Op, r.Err)
+		if ce := l.Log.Check(zap.DebugLevel, "operation"); ce != nil {
+			ce.Write(zap.String("op", r.Op.String()), zap.String("why", r.Op.Why), zap.Error(r.Err))
+		}
+		if r.Err == nil && drift {
+			l.Recorder.DriftRepaired(r.Op.Object.Type())
+			repaired[r.Op.Object.Type()] = true
+		}
+	}
+	if out.Changes.Rebuild != "" {
+		l.Recorder.Rebuilt()
+	}
+	if len(repaired) > 0 {
+		l.contention.repaired(time.Now())
+	}
+}
+
+// inSync publishes and logs a pass that ended as wanted, but for queues that still drain.
+func (l *Loop) inSync(cause string, out Outcome, drift bool) {
+	l.retry.reset()
+	l.logged(cause, out, drift)
+	now := time.Now()
+	l.settled = len(out.Draining) == 0
+	if l.settled {
+		clear(l.draining)
+	} else {
+		l.wake(DrainPoll)
+	}
+	was := l.Snapshot()
+	reason := ""
+	if l.desiredErr != nil {
+		reason = "the last plan that could be made is in force: " + l.desiredErr.Error()
+	}
+	l.publish(func(s *Snapshot) {
+		s.InSync, s.Reason = reason == "", reason
+		s.Contended = l.contention.active(now)
+		s.Foreign = out.Changes.Foreign
+		if len(out.Results) > 0 && l.reloadPending {
+			s.LastReload.Operations = out.Done()
+		}
+	})
+	l.reloadPending = false
+	if reason != "" && was.Reason != reason {
+		l.Log.Error("plan", zap.Error(l.desiredErr))
+	}
+	if !l.ready {
+		l.ready = true
+		l.Notifier.Ready()
+	}
+	l.tell()
+}
+
+// unobserved is the end of a pass that could not read the kernel.
+func (l *Loop) unobserved(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, tc.ErrNoInterface) {
+		l.publish(func(s *Snapshot) { s.InterfaceUp = false })
+		l.ownedLink = 0
+	}
+	return l.outOfSync(err)
+}
+
+// outOfSync publishes why the kernel is not as wanted, logs it when it is news, and sets the next try.
+func (l *Loop) outOfSync(err error) error {
+	reason := err.Error()
+	if was := l.Snapshot(); was.InSync || was.Reason != reason {
+		l.Log.Error("not in sync", zap.String("interface", was.Interface), zap.Error(err))
+	}
+	l.publish(func(s *Snapshot) {
+		s.InSync, s.Reason = false, reason
+		s.Contended = l.contention.active(time.Now())
+	})
+	l.tell()
+	if !errors.Is(err, tc.ErrNoInterface) { // an interface that comes sends an event
+		l.wake(l.retry.step())
+	}
+	return err
+}
+
+// tell gives the service manager the state in a line.
+func (l *Loop) tell() {
+	s := l.Snapshot()
+	line := fmt.Sprintf("%s shaped as %s: %d servers, %d classes", s.Interface, s.Node, s.Servers, len(s.Classes))
+	switch {
+	case !s.InSync:
+		line = fmt.Sprintf("%s is not in sync: %s", s.Interface, firstLine(s.Reason))
+	case s.Contended:
+		line += "; somebody keeps changing it"
+	case s.LastReload.Result == ReloadFailure:
+		line += "; the files are refused since " + s.LastReload.Time.Format(time.RFC3339)
+	}
+	if line != l.told {
+		l.told = line
+		l.Notifier.Status(line)
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// logged writes one line about a pass that changed something, and about every reload that was taken.
+func (l *Loop) logged(cause string, out Outcome, drift bool) {
+	if out.Done() == 0 && !l.reloadPending {
+		return
+	}
+	fields := []zap.Field{zap.String("cause", cause), zap.Int("servers", len(l.input.Inventory.Servers))}
+	counts := map[string]int{}
+	hitless := true
+	var named []string
+	for _, r := range out.Results {
+		if r.Err != nil {
+			continue
+		}
+		counts[string(r.Op.Verb)+" "+r.Op.Object.Type()]++
+		hitless = hitless && r.Op.Hitless
+		named = append(named, r.Op.String()+" ("+r.Op.Why+")")
+	}
+	if len(named) > maxNamed {
+		named = nil
+		for _, what := range slices.Sorted(maps.Keys(counts)) {
+			named = append(named, fmt.Sprintf("%s: %d", what, counts[what]))
+		}
+	}
+	fields = append(fields, zap.Strings("operations", named), zap.Bool("hitless", hitless), zap.Duration("took", out.Took))
+	if out.Changes != nil && out.Changes.Rebuild != "" {
+		fields = append(fields, zap.String("rebuild", out.Changes.Rebuild))
+	}
+	switch {
+	case out.Done() == 0:
+		l.Log.Info("inventory read, nothing to change", fields[:2]...)
+	case drift:
+		l.Log.Warn("repaired what somebody else changed", fields...)
+	default:
+		l.Log.Info("shaping changed", fields...)
+	}
+}
+
+// maxNamed is how many operations a line of the log names; of more it gives the numbers.
+const maxNamed = 5

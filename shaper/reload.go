@@ -1,0 +1,135 @@
+package shaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
+)
+
+// load reads the files in a goroutine of its own, so that a slow file system does not keep repairs waiting. One reading at a
+// time: a wish during one gives one more after it.
+func (l *Loop) load(ctx context.Context) {
+	if l.loading {
+		l.loadAgain = true
+		return
+	}
+	l.loading = true
+	go func() {
+		input, err := l.Inputs.Load(ctx)
+		l.loaded <- loadResult{input, err, time.Now()}
+	}()
+}
+
+// take uses what was read, or keeps the last good input.
+func (l *Loop) take(ctx context.Context, done loadResult) {
+	l.loading = false
+	if l.loadAgain {
+		l.loadAgain = false
+		l.load(ctx)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	err := done.err
+	if err == nil {
+		err = fixed(l.input.Config, done.input.Config)
+	}
+	if err == nil {
+		err = inventory.CheckShrink(l.input.Inventory, done.input.Inventory, done.input.Config.MaxShrink)
+	}
+	var desired *Desired
+	if err == nil && l.desired != nil {
+		desired, err = Desire(done.input, l.Hostname, l.facts)
+	}
+	switch last := l.Snapshot().LastReload; {
+	case err != nil:
+		l.refuse(done.at, err)
+	case last.Result == ReloadSuccess && sameInput(l.input, done.input):
+		l.Recorder.Reload(ReloadUnchanged, done.at)
+	default:
+		l.accept(ctx, done, desired)
+	}
+	if l.announced && !l.loading {
+		l.announced = false
+		l.Notifier.Ready()
+	}
+}
+
+func (l *Loop) refuse(at time.Time, err error) {
+	problems := problemLines(err)
+	last := l.Snapshot().LastReload
+	l.Recorder.Reload(ReloadFailure, at)
+	if last.Result != ReloadFailure || strings.Join(last.Problems, "\n") != strings.Join(problems, "\n") {
+		l.Log.Error("input refused, the last good shaping stays", zap.Int("problems", len(problems)), zap.Strings("first", problems[:min(3, len(problems))]))
+	}
+	l.publish(func(s *Snapshot) { s.LastReload = Reload{Time: at, Result: ReloadFailure, Problems: problems} })
+}
+
+// accept takes a new input. Its plan is nil only while none could ever be made, since the link is not known yet.
+func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
+	note := "files edited"
+	if l.Snapshot().LastReload.Result == ReloadFailure {
+		note = "files mended"
+	}
+	l.input, l.planned, l.settled, l.reloadPending = done.input, false, false, true
+	if desired != nil {
+		l.adopt(desired, l.facts)
+	}
+	l.publish(func(s *Snapshot) {
+		s.LastReload, s.LastSuccess = Reload{Time: done.at, Result: ReloadSuccess}, done.at
+		s.describe(l.input, l.desired)
+	})
+	l.Recorder.Reload(ReloadSuccess, done.at)
+	_ = l.reconcile(ctx, note) // it has logged and published the error, and set the next try
+}
+
+// sameInput tells whether nothing that was read makes a difference.
+func sameInput(a, b Input) bool {
+	return a.Inventory.Equal(b.Inventory) && reflect.DeepEqual(a.Config, b.Config)
+}
+
+// fixed refuses a change of what a running daemon cannot change.
+func fixed(old, next *config.Config) error {
+	var names []string
+	differ := func(name string, a, b any) {
+		if a != b {
+			names = append(names, fmt.Sprintf("%s (%v, now %v)", name, a, b))
+		}
+	}
+	differ("interface", old.Interface, next.Interface)
+	differ("metrics.listen", old.Listen, next.Listen)
+	differ("metrics.web_config", old.WebConfig, next.WebConfig)
+	differ("run_dir", old.RunDir, next.RunDir)
+	if len(names) == 0 {
+		return nil
+	}
+	return inventory.Problems{{File: next.File, Message: "changed while the daemon runs: " + strings.Join(names, ", "),
+		Remedy: "restart the service to use it, or put it back"}}
+}
+
+// problemLines is an error as lines for the status.
+func problemLines(err error) []string {
+	var problems inventory.Problems
+	if !errors.As(err, &problems) {
+		return []string{err.Error()}
+	}
+	lines := make([]string, 0, min(len(problems), maxProblemLines))
+	for i, p := range problems {
+		if i == maxProblemLines {
+			return append(lines, fmt.Sprintf("and %d more: run `bulkshaper check`", len(problems)-i))
+		}
+		lines = append(lines, p.String())
+	}
+	return lines
+}
+
+// maxProblemLines bounds what the status holds of a thoroughly broken inventory.
+const maxProblemLines = 100
