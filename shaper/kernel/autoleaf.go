@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +23,8 @@ func (k *Kernel) findAutoLeaf(s tc.State) string {
 	if k.autoLeaf == "" {
 		known, err := probe(k.read, s.Link.Index, freeHandle(s.Qdiscs), tc.KindFQCodel)
 		switch {
-		case err != nil:
-			return tc.KindPFIFO // not permitted, perhaps: ask again next time
+		case err != nil: // not permitted, most likely: ask again next time
+			return guessLeaf(s)
 		case known:
 			k.autoLeaf = tc.KindFQCodel
 		default:
@@ -30,6 +32,20 @@ func (k *Kernel) findAutoLeaf(s tc.State) string {
 		}
 	}
 	return k.autoLeaf
+}
+
+// guessLeaf is for a process that may not ask the kernel: it looks where fq_codel leaves a trace.
+func guessLeaf(s tc.State) string {
+	if root, ok := s.RootQdisc(); ok && root.Kind == tc.KindFQCodel {
+		return tc.KindFQCodel
+	}
+	if _, err := os.Stat("/sys/module/sch_fq_codel"); err == nil {
+		return tc.KindFQCodel
+	}
+	if kind, err := os.ReadFile("/proc/sys/net/core/default_qdisc"); err == nil && strings.TrimSpace(string(kind)) == tc.KindFQCodel {
+		return tc.KindFQCodel
+	}
+	return tc.KindPFIFO
 }
 
 // freeHandle is a qdisc handle that nothing has.

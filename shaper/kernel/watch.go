@@ -20,17 +20,30 @@ import (
 // the channel are put together, one a kind, so neither the kernel nor the caller is ever held up. tc.EventLost says that the
 // kernel had to drop notifications: then everything has to be read.
 func (k *Kernel) Watch(ctx context.Context) (<-chan tc.Event, error) {
+	socket, err := k.subscribe()
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", k.name, err)
+	}
+	return k.follow(ctx, socket)
+}
+
+// subscribe opens a socket that listens from now on.
+func (k *Kernel) subscribe() (*nl.NetlinkSocket, error) {
 	if k.closed.Err() != nil {
 		return nil, errClosed
 	}
 	socket, err := nl.SubscribeAt(k.handle(), netns.None(), socketProtocol,
 		unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", k.name, err)
+		return nil, err
 	}
 	enlarge(socket.GetFd())
+	return socket, nil
+}
+
+// follow makes events of what a socket hears. The interface is looked up now, so that nothing that happens after is missed.
+func (k *Kernel) follow(ctx context.Context, socket *nl.NetlinkSocket) (<-chan tc.Event, error) {
 	w := &watcher{name: k.name, ports: k.ports, ready: make(chan struct{}, 1), ended: make(chan struct{})}
-	// The socket listens already, so nothing that happens behind this is missed.
 	k.read.mu.Lock()
 	link, err := k.link()
 	k.read.mu.Unlock()

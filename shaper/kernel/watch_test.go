@@ -1,0 +1,294 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"bulkshaper/shaper/kernel/kerneltest"
+	"bulkshaper/shaper/tc"
+)
+
+// eventWait is over what the slowest machine needs for an event that does come.
+const eventWait = 10 * time.Second
+
+func watch(t *testing.T, k *Kernel) <-chan tc.Event {
+	t.Helper()
+	events, err := k.Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// wait takes events until one of the kind comes, and returns all of them.
+func wait(t *testing.T, events <-chan tc.Event, kind tc.EventKind) []tc.Event {
+	t.Helper()
+	var got []tc.Event
+	timeout := time.After(eventWait)
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				t.Fatalf("the channel was closed; wanted %s, had %v", kind, got)
+			}
+			got = append(got, e)
+			if e.Kind == kind {
+				return got
+			}
+		case <-timeout:
+			t.Fatalf("no event of kind %s, had %v", kind, got)
+		}
+	}
+}
+
+// flush makes a foreign address event and takes all events up to it: those of what was done before.
+func flush(t *testing.T, n *kerneltest.Namespace, events <-chan tc.Event) []tc.Event {
+	t.Helper()
+	n.Run(t, "ip", "addr", "add", "198.51.100.1/32", "dev", "eth1")
+	got := wait(t, events, tc.EventAddress)
+	n.Run(t, "ip", "addr", "del", "198.51.100.1/32", "dev", "eth1")
+	wait(t, events, tc.EventAddress)
+	return got[:len(got)-1]
+}
+
+func TestWatchTellsOwnFromForeign(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	events := watch(t, k)
+	own := func(what string, got []tc.Event, want bool, kinds ...tc.EventKind) {
+		t.Helper()
+		for _, kind := range kinds {
+			if !slices.ContainsFunc(got, func(e tc.Event) bool { return e.Kind == kind }) {
+				t.Errorf("%s: no event of kind %s in %v", what, kind, got)
+			}
+		}
+		for _, e := range got {
+			if e.Own != want {
+				t.Errorf("%s: %v", what, e)
+			}
+		}
+	}
+	mustApply(t, k, tree()...)
+	own("installation", flush(t, n, events), true, tc.EventQdisc, tc.EventClass, tc.EventFilter)
+	faster := class(0x10, 100*mbit)
+	mustApply(t, k, change(faster))
+	own("class change", flush(t, n, events), true, tc.EventClass)
+	n.TC("class", "change", "dev", "eth1", "classid", "1:10", "htb", "rate", "5mbit")
+	own("tc's class change", flush(t, n, events), false, tc.EventClass)
+	n.TC("filter", "del", "dev", "eth1", "parent", "1:", "pref", "12000")
+	own("tc's filter deletion", flush(t, n, events), false, tc.EventFilter)
+	n.TC("qdisc", "del", "dev", "eth1", "root")
+	own("tc's qdisc deletion", flush(t, n, events), false, tc.EventQdisc)
+}
+
+// An own event and a foreign one that wait together are a foreign one.
+func TestEventsArePutTogether(t *testing.T) {
+	w := &watcher{ready: make(chan struct{}, 1)}
+	w.add(tc.EventClass, true)
+	w.add(tc.EventFilter, true)
+	w.add(tc.EventClass, false)
+	w.add(tc.EventClass, true)
+	w.add(tc.EventFilter, true)
+	want := []tc.Event{{Kind: tc.EventClass}, {Kind: tc.EventFilter, Own: true}}
+	if !slices.Equal(w.pending, want) {
+		t.Errorf("got %v, want %v", w.pending, want)
+	}
+}
+
+// Nobody takes the events of a burst: they become one a kind.
+func TestWatchDoesNotGrow(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	events := watch(t, k)
+	var ops []tc.Op
+	for i := range 2000 {
+		ops = append(ops, add(filter(uint32(i+1), fmt.Sprintf("10.1.%d.%d/32", i/256, i%256), 0x10)))
+	}
+	mustApply(t, k, tree()[:7]...)
+	mustApply(t, k, ops...)
+	if got := flush(t, n, events); len(got) > 20 {
+		t.Errorf("%d events", len(got))
+	}
+}
+
+func TestWatchHearsOnlyItsInterface(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	n.Run(t, "ip", "link", "add", "ifb1", "type", "ifb")
+	n.Run(t, "ip", "link", "set", "ifb1", "up")
+	events := watch(t, k)
+	n.TC("qdisc", "add", "dev", "ifb1", "root", "handle", "1:", "htb")
+	n.TC("class", "add", "dev", "ifb1", "parent", "1:", "classid", "1:1", "htb", "rate", "1mbit")
+	n.Run(t, "ip", "addr", "add", "198.51.100.7/32", "dev", "ifb1")
+	n.Run(t, "ip", "link", "set", "ifb1", "down")
+	n.Run(t, "ip", "link", "del", "ifb1")
+	if got := flush(t, n, events); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWatchFollowsTheInterface(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	events := watch(t, k)
+	for _, state := range []string{"down", "up"} {
+		n.Run(t, "ip", "link", "set", "eth1", state)
+		wait(t, events, tc.EventLink)
+	}
+	before := observe(t, k).Link.Index
+	n.Disconnect()
+	wait(t, events, tc.EventLink)
+	n.Connect()
+	wait(t, events, tc.EventLink)
+	if observe(t, k).Link.Index == before {
+		t.Error("the interface has its old index: the test proves nothing")
+	}
+	flush(t, n, events)
+	n.TC("qdisc", "add", "dev", "eth1", "root", "handle", "1:", "htb")
+	wait(t, events, tc.EventQdisc)
+
+	// While it has another name it is another interface.
+	n.Run(t, "ip", "link", "set", "eth1", "down")
+	n.Run(t, "ip", "link", "set", "eth1", "name", "away")
+	n.TC("class", "add", "dev", "away", "parent", "1:", "classid", "1:1", "htb", "rate", "1mbit")
+	n.Run(t, "ip", "link", "set", "away", "name", "eth1")
+	n.TC("qdisc", "del", "dev", "eth1", "root")
+	for _, e := range wait(t, events, tc.EventQdisc) {
+		if e.Kind == tc.EventClass {
+			t.Errorf("heard of an interface that was renamed away: %v", e)
+		}
+	}
+}
+
+func TestWatchBeforeTheInterfaceExists(t *testing.T) {
+	n := kerneltest.New(t)
+	n.Disconnect()
+	k := open(t, n)
+	events := watch(t, k)
+	n.Connect()
+	wait(t, events, tc.EventLink)
+	mustApply(t, k, tree()...)
+	wait(t, events, tc.EventQdisc)
+}
+
+func TestWatchByAlternativeName(t *testing.T) {
+	n := kerneltest.New(t)
+	n.Run(t, "ip", "link", "property", "add", "dev", "eth1", "altname", "thebulkinterfaceofthenode")
+	k, err := Open(Options{Namespace: n.FD(), Interface: "thebulkinterfaceofthenode"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if got := observe(t, k).Link.Name; got != "eth1" {
+		t.Errorf("name is %s", got)
+	}
+	events := watch(t, k)
+	n.Run(t, "ip", "link", "set", "eth1", "down")
+	wait(t, events, tc.EventLink)
+	mustApply(t, k, tree()...)
+	wait(t, events, tc.EventQdisc)
+}
+
+// A burst that the socket cannot hold is told as lost, and the watch goes on.
+func TestWatchTellsOfLoss(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	socket, err := k.subscribe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptInt(socket.GetFd(), unix.SOL_SOCKET, unix.SO_RCVBUF, 1); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, k, tree()...) // nobody reads yet
+	events, err := k.follow(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, events, tc.EventLost)
+	flush(t, n, events)
+}
+
+func TestWatchEnds(t *testing.T) {
+	n := kerneltest.New(t)
+	idle := goleak.IgnoreCurrent()
+	k := open(t, n)
+	closed := func(events <-chan tc.Event) {
+		t.Helper()
+		select {
+		case _, ok := <-events:
+			if ok {
+				t.Error("an event instead of the end")
+			}
+		case <-time.After(eventWait):
+			t.Fatal("the channel is not closed")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first, err := k.Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := watch(t, k)
+	cancel()
+	closed(first)
+	mustApply(t, k, tree()...)
+	wait(t, second, tc.EventQdisc)
+	third := watch(t, k)
+	k.Close()
+	closed(third)
+	goleak.VerifyNone(t, idle)
+}
+
+// All methods at once, on one Kernel: nothing blocks, and no answer goes astray.
+func TestConcurrentUse(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	mustApply(t, k, tree()...)
+	link := observe(t, k).Link
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := k.Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workers, watcher sync.WaitGroup
+	watcher.Go(func() {
+		for range events {
+		}
+	})
+	for range 2 {
+		workers.Go(func() {
+			for range 50 {
+				if s, err := k.Stats(t.Context()); err != nil || len(s.Classes) != 3 {
+					t.Errorf("stats: %v, %d classes", err, len(s.Classes))
+				}
+			}
+		})
+		workers.Go(func() {
+			for i := range 50 {
+				for _, r := range k.Apply(t.Context(), link, []tc.Op{change(class(0x10, tc.BitRate(i+1)*mbit)), replace(leaf(0x10))}) {
+					if r.Err != nil {
+						t.Errorf("%s: %v", r.Op, r.Err)
+					}
+				}
+			}
+		})
+		workers.Go(func() {
+			for range 20 {
+				if _, err := k.Observe(t.Context()); err != nil {
+					t.Errorf("observe: %v", err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	cancel()
+	watcher.Wait()
+}

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"bulkshaper/shaper/tc"
+)
+
+// seeds are one message of each sort.
+func seeds(t testing.TB) [][]byte {
+	f := tc.Filter{Parent: 0x10000, Kind: tc.KindU32, Pref: 12000, Protocol: tc.ProtocolIP, Handle: 0x800001, ClassID: 0x10010, Link: 0x100000,
+		Sel: tc.MatchDestination(netip.MustParsePrefix("2001:db8::1/128"))}
+	root, err := AppendNewQdisc(nil, Header{}, 1, tc.Qdisc{Kind: "htb", Handle: 0x10000, Parent: tc.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := AppendNewQdisc(nil, Header{}, 1, tc.Qdisc{Kind: "fq_codel", Limit: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := start(nil, Header{Type: unix.NLMSG_ERROR, Flags: unix.NLM_F_ACK_TLVS})
+	reply = finish(appendString(append(append(reply, 1, 2, 3, 4), AppendDump(nil, unix.RTM_GETTCLASS, 1, 2, 3)...), unix.NLMSGERR_ATTR_MSG, "text"), 0)
+	return [][]byte{root, leaf, reply, AppendNewClass(nil, Header{}, 1, tc.Class{ID: 0x10010, Rate: 8 << 40, Ceil: 8 << 40}),
+		AppendAddFilter(nil, Header{}, 1, f), AppendChangeFilter(nil, Header{}, 1, f), AppendDeleteFilter(nil, Header{}, 1, f),
+		AppendProbeQdisc(nil, Header{}, 1, 2, "fq_codel")}
+}
+
+// decodeAll decodes bytes in every way there is. All errors are ErrMalformed, and what comes out is not larger than what went in.
+func decodeAll(t *testing.T, b []byte) {
+	check := func(err error) {
+		if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: error %v", hex.EncodeToString(b), err)
+		}
+	}
+	count := 0
+	for m, err := range Messages(b) {
+		check(err)
+		count++
+		_, err = ParseReply(m)
+		check(err)
+		_, err = ParseLink(m.Payload)
+		check(err)
+		_, err = AddressIndex(m.Payload)
+		check(err)
+		o, err := ParseObject(m.Payload)
+		check(err)
+		for _, kind := range []string{o.Kind, "htb", "u32", "pfifo", "fq_codel", "fq"} {
+			o.Kind = kind
+			_, err = o.Qdisc()
+			check(err)
+			_, err = o.Class()
+			check(err)
+			_, err = o.ClassStats()
+			check(err)
+			f, err := o.Filter()
+			check(err)
+			if len(f.Sel.Keys) > MaxKeys || len(f.Sel.Keys)*u32KeySize > len(b) {
+				t.Errorf("%d keys from %d bytes", len(f.Sel.Keys), len(b))
+			}
+			o.Fingerprint(fnv.New64a())
+		}
+	}
+	if count*headerSize > len(b)+headerSize {
+		t.Errorf("%d messages from %d bytes", count, len(b))
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	f.Fuzz(decodeAll)
+}
+
+// Every message cut at every place, and with every byte made the largest and the smallest, is an error or less, never a panic.
+func TestCutShort(t *testing.T) {
+	for _, seed := range seeds(t) {
+		for n := range seed {
+			decodeAll(t, seed[:n])
+			cut := finish(append([]byte(nil), seed[:max(n, headerSize)]...), 0)
+			decodeAll(t, cut)
+			for _, v := range []byte{0, 1, 0xff} {
+				bent := append([]byte(nil), seed...)
+				bent[n] = v
+				decodeAll(t, bent)
+			}
+		}
+	}
+}
