@@ -150,6 +150,7 @@ func (l *Loop) Run(ctx context.Context) error {
 				l.wake(settle)
 			}
 		case <-l.again.C:
+			l.wakePending = false
 			l.settle(ctx, "event")
 		case <-resync.C:
 			l.settle(ctx, "read-back")

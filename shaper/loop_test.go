@@ -354,6 +354,9 @@ func TestLoopSpacesOutContendedRepairs(t *testing.T) {
 		if first, last := gaps[1].Sub(gaps[0]), gaps[n-1].Sub(gaps[n-2]); first > 2*time.Second || last < 30*time.Second {
 			t.Errorf("first gap %s, last %s", first, last)
 		}
+		if fifth := gaps[4].Sub(gaps[3]); fifth < time.Second || fifth > 3*time.Second {
+			t.Errorf("the first spaced repair came after %s", fifth)
+		}
 		if !b.Snapshot().Contended {
 			t.Error("not contended")
 		}

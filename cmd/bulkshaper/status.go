@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/tc"
 )
@@ -33,7 +34,7 @@ unless --format json is given.`,
 		if err := format.check(); err != nil {
 			return err
 		}
-		ask, done, err := flags.statusSource(c.Context())
+		ask, done, err := flags.statusSource(c.Context(), c.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -53,15 +54,26 @@ unless --format json is given.`,
 // asker gives the status as it is now.
 type asker func(context.Context) (shaper.Status, error)
 
-// statusSource is the daemon's socket, or without a daemon that answers there our own reading.
-func (f *inputFlags) statusSource(ctx context.Context) (asker, func(), error) {
-	cfg, err := f.configOnly()
-	if err != nil {
-		return nil, nil, err
+// statusSource is the daemon's socket, or without a daemon that answers there our own reading. A config that was broken since
+// the daemon read it does not keep it from answering.
+func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (asker, func(), error) {
+	cfg, broken := f.configOnly()
+	if broken != nil {
+		cfg = config.Default()
+		if dir := f.keys.single["run-dir"]; *dir != "" {
+			cfg.RunDir = *dir
+		}
 	}
 	ask := daemonAsker(filepath.Join(cfg.RunDir, socketName))
-	if s, err := ask(ctx); err == nil && (cfg.Interface == "" || s.Interface == cfg.Interface) {
-		return ask, func() {}, nil
+	if s, err := ask(ctx); err == nil {
+		switch name := *f.keys.single["interface"]; {
+		case name != "" && name != s.Interface: // another interface is asked for than the daemon's
+		case broken != nil:
+			fmt.Fprintf(stderr, "warning: the daemon's answer; the config as it is now is wrong: %v\n", broken)
+			fallthrough
+		default:
+			return ask, func() {}, nil
+		}
 	}
 	n, err := f.open(ctx)
 	if err != nil {
