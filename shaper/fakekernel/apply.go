@@ -9,37 +9,63 @@ import (
 	"bulkshaper/shaper/tc"
 )
 
-// Apply does ops in order, as the kernel package does: consecutive filter operations are one group, of which each is tried,
-// every other operation is a group of its own, and nothing behind a group with an error is tried. A class or leaf that fails
-// behind a root just added takes that root along.
+// groupSize is how many filters the kernel package sends at once.
+const groupSize = 500
+
+// Apply does ops in order and in groups, as the kernel package does. Consecutive filter operations are a group, deletions apart from
+// the rest; a root up to the first leaf is one, and of those that fail nothing stays; every other operation is a group of its
+// own. Behind a group with an error nothing is tried.
 func (k *Kernel) Apply(ctx context.Context, link tc.Link, ops []tc.Op) []tc.Result {
 	results := make([]tc.Result, len(ops))
 	for i, op := range ops {
 		results[i] = tc.Result{Op: op, Err: tc.ErrNotTried}
 	}
-	failed := false
-	for i, op := range ops {
-		sameGroup := i > 0 && op.Object.Type() == "filter" && ops[i-1].Object.Type() == "filter"
-		if failed && !sameGroup {
+	for start := 0; start < len(ops); {
+		group := results[start : start+groupOf(ops[start:])]
+		start += len(group)
+		failed := false
+		for i := range group {
+			if group[i].Err = ctx.Err(); group[i].Err == nil {
+				group[i].Err = k.one(&link, group[i].Op)
+			}
+			failed = failed || group[i].Err != nil
+		}
+		if failed {
+			k.undoRoot(group)
 			break
-		}
-		err := ctx.Err()
-		if err == nil {
-			err = k.one(&link, op)
-		}
-		if results[i].Err = err; err != nil {
-			failed = true
-			k.undoRoot(ops, i)
 		}
 	}
 	return results
 }
 
-// undoRoot deletes the root that was made by the operation one or two before i.
-func (k *Kernel) undoRoot(ops []tc.Op, i int) {
-	for j := max(0, i-2); j < i; j++ {
-		q, ok := ops[j].Object.(tc.Qdisc)
-		if ok && ops[j].Verb == tc.Add && q.Parent == tc.Root {
+// groupOf is how many of ops go together.
+func groupOf(ops []tc.Op) int {
+	n := 1
+	switch {
+	case ops[0].Object.Type() == "filter":
+		for n < min(len(ops), groupSize) && ops[n].Object.Type() == "filter" && (ops[n].Verb == tc.Delete) == (ops[0].Verb == tc.Delete) {
+			n++
+		}
+	case isRoot(ops[0]):
+		for n < len(ops) && ops[n].Verb == tc.Add && ops[n].Object.Type() != "filter" {
+			n++
+			if q, ok := ops[n-1].Object.(tc.Qdisc); ok && q.Parent != tc.Root {
+				break
+			}
+		}
+	}
+	return n
+}
+
+func isRoot(op tc.Op) bool {
+	q, ok := op.Object.(tc.Qdisc)
+	return ok && q.Parent == tc.Root
+}
+
+// undoRoot deletes the root that was made in a group of which something failed.
+func (k *Kernel) undoRoot(group []tc.Result) {
+	for _, r := range group {
+		if isRoot(r.Op) && r.Op.Verb == tc.Add && r.Err == nil {
 			k.mu.Lock()
 			k.clear()
 			k.mu.Unlock()
@@ -56,7 +82,11 @@ func (k *Kernel) one(link *tc.Link, op tc.Op) error {
 	if k.link == nil || link != nil && link.Index != k.link.Index {
 		return k.noInterface()
 	}
-	if err := k.do(op); err != nil {
+	err := k.do(op)
+	if q, ok := op.Object.(tc.Qdisc); ok && err != nil && link != nil {
+		err = k.swapLeaf(op.Verb, q, err)
+	}
+	if err != nil {
 		return err
 	}
 	k.emit(tc.Event{Kind: tc.EventKind(op.Object.Type()), Own: link != nil})
@@ -64,6 +94,17 @@ func (k *Kernel) one(link *tc.Link, op tc.Op) error {
 		k.applied = append(k.applied, op)
 	}
 	return nil
+}
+
+// swapLeaf replaces a leaf by one of the same handle and another kind, which the kernel refuses and the kernel package does by a
+// deletion and an addition.
+func (k *Kernel) swapLeaf(verb tc.Verb, q tc.Qdisc, err error) error {
+	c := k.classes[q.Parent]
+	if verb != tc.Replace || c == nil || c.leaf == nil || c.leaf.Handle != q.Handle || c.leaf.Kind == q.Kind || !isErrno(err, syscall.EINVAL) {
+		return err
+	}
+	c.leaf = nil
+	return k.qdisc(tc.Add, q)
 }
 
 // do is one operation. Deleting what is not there is no error, as in the kernel package.

@@ -100,7 +100,8 @@ func TestQdiscs(t *testing.T) {
 		step{add(leaf(0x10)), 0, ""},
 		step{add(leaf(0x10)), syscall.EEXIST, "Exclusivity flag on"},
 		step{change(bfifo), syscall.EINVAL, "must match existing qdisc"},
-		step{replace(bfifo), syscall.EINVAL, "must match existing qdisc"},
+		step{replace(bfifo), 0, ""}, // the kernel package swaps them
+		step{replace(leaf(0x10)), 0, ""},
 		step{add(moved), syscall.EEXIST, ""},
 		step{replace(moved), syscall.EINVAL, "Cannot move an existing qdisc"},
 		step{remove(moved), syscall.EINVAL, "Invalid handle"},
@@ -117,6 +118,17 @@ func TestQdiscs(t *testing.T) {
 	run(t, k, step{replace(other), 0, ""})
 	if s := observe(t, k); len(s.Classes) != 0 || len(s.Qdiscs) != 1 || s.Qdiscs[0].Handle != other.Handle {
 		t.Errorf("after another root: %+v", s)
+	}
+}
+
+// TestSwapIsThePackages: the kernel itself does not replace a leaf by one of another kind and the same handle.
+func TestSwapIsThePackages(t *testing.T) {
+	k := fakekernel.New(testLink)
+	bfifo := leaf(0x10)
+	bfifo.Kind = tc.KindBFIFO
+	results := k.Meddle(add(root()), add(class(0x10, tc.Root)), add(leaf(0x10)), replace(bfifo))
+	if err := results[3].Err; !errors.Is(err, syscall.EINVAL) {
+		t.Error(err)
 	}
 }
 

@@ -22,8 +22,8 @@ type Facts struct {
 // R2Q is the root's divisor of rate to quantum. Every class has an explicit quantum, so it decides nothing.
 const R2Q = 10
 
-// Build makes the plan of node: classes are those of cfg with their rates resolved, destinations what the policy gives each
-// prefix. Whatever would make the kernel do something else than what was meant, silently or not, is an error here.
+// Build makes the plan of node: classes are those of cfg with their rates resolved (policy.Resolve), destinations what the policy
+// gives each prefix. Whatever would make the kernel do something else than what was meant, silently or not, is an error here.
 func Build(cfg *config.Config, classes []policy.Class, destinations []policy.Destination, node *inventory.Server, facts Facts) (*Plan, error) {
 	if cfg.Layout != "" && cfg.Layout != "list" {
 		return nil, fmt.Errorf("build the plan: layout %q is not available, use layout: list", cfg.Layout)
@@ -55,10 +55,6 @@ type builder struct {
 func (b *builder) frame() uint64 { return uint64(b.facts.Link.MTU) + 14 }
 
 func (b *builder) buildClasses(classes []policy.Class) error {
-	written := map[string]config.Class{}
-	for _, c := range b.config.Classes {
-		written[c.Name] = c
-	}
 	byName, inner := map[string]policy.Class{}, map[string]bool{}
 	ids := map[uint16]string{}
 	var errs []error
@@ -100,14 +96,14 @@ func (b *builder) buildClasses(classes []policy.Class) error {
 	// not wait behind bulk or for a parent's tokens.
 	control := standard
 	control.Name, control.ID, control.Parent, control.Prio = tc.ControlName, tc.ControlMinor, "", 0
-	byName[control.Name], written[control.Name] = control, written[standard.Name]
+	byName[control.Name] = control
 
 	order, err := orderClasses(byName, standard.Name)
 	if err != nil {
 		return err
 	}
 	for _, c := range order {
-		class, err := b.buildClass(c, written[c.Name], byName, inner[c.Name])
+		class, err := b.buildClass(c, byName, inner[c.Name])
 		if err != nil {
 			return fmt.Errorf("class %q: %w", c.Name, err)
 		}
@@ -147,21 +143,21 @@ func orderClasses(byName map[string]policy.Class, last string) ([]policy.Class, 
 // maxDepth is TC_HTB_MAXDEPTH.
 const maxDepth = 8
 
-func (b *builder) buildClass(c policy.Class, written config.Class, byName map[string]policy.Class, inner bool) (Class, error) {
+func (b *builder) buildClass(c policy.Class, byName map[string]policy.Class, inner bool) (Class, error) {
 	class := tc.Class{ID: tc.MakeHandle(tc.Major, c.ID), Parent: tc.Root, Prio: c.Prio, Rate: c.Rate.WholeBytes(), Ceil: c.Ceil.WholeBytes()}
 	if c.Parent != "" {
 		class.Parent = tc.MakeHandle(tc.Major, byName[c.Parent].ID)
 	}
-	class.Buffer = tc.TicksOf(cmp.Or(written.Burst, DefaultBurst(class.Rate)), class.Rate)
-	class.Cbuffer = tc.TicksOf(cmp.Or(written.Cburst, DefaultBurst(class.Ceil)), class.Ceil)
-	if class.Quantum = written.Quantum; class.Quantum == 0 {
+	class.Buffer = tc.TicksOf(cmp.Or(c.Burst, DefaultBurst(class.Rate)), class.Rate)
+	class.Cbuffer = tc.TicksOf(cmp.Or(c.Cburst, DefaultBurst(class.Ceil)), class.Ceil)
+	if class.Quantum = c.Quantum; class.Quantum == 0 {
 		class.Quantum = uint32(max(b.frame(), min(class.Rate.BytesPerSecond()/10, maxQuantum)))
 	}
 	result := Class{Name: c.Name, Class: class}
 	if inner {
 		return result, nil
 	}
-	leaf, err := b.buildLeaf(class, written.Leaf)
+	leaf, err := b.buildLeaf(class, c.Leaf)
 	if err != nil {
 		return Class{}, err
 	}
