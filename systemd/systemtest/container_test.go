@@ -17,8 +17,8 @@ import (
 
 // container is a booted Debian with an interface host0, whose other end lies in a network namespace made for it.
 type container struct {
-	// leader is the process id of its systemd.
-	leader string
+	// leader is the process id of its systemd, host that of nspawn, in the namespace with the other end.
+	leader, host string
 	// etc is its /etc/bulkshaper.
 	etc string
 }
@@ -63,7 +63,7 @@ func boot(t *testing.T, suite, binary, etc string, options ...string) *container
 			t.Errorf("the machine's own links were\n%s\nand are\n%s", before, after)
 		}
 	})
-	box := &container{etc: etc}
+	box := &container{etc: etc, host: strconv.Itoa(c.Process.Pid)}
 	t.Cleanup(func() { // before the one above
 		if t.Failed() && box.leader != "" {
 			out, err := box.try("journalctl", "--no-pager", "--output=short-monotonic", "--lines=60")
@@ -97,9 +97,14 @@ func boot(t *testing.T, suite, binary, etc string, options ...string) *container
 	return box
 }
 
-// plug makes host0 the bulk interface eth1, with an address, and sends everything to it.
+// plug makes host0 the bulk interface eth1, with an address and a carrier, and sends everything to it.
 func (c *container) plug(t *testing.T) {
 	t.Helper()
+	outside := []string{"--target", c.host, "--net", "--", "ip"}
+	for _, line := range strings.Split(run(t, "nsenter", append(outside, "-brief", "link", "show", "type", "veth")...), "\n") {
+		name, _, _ := strings.Cut(line, "@")
+		run(t, "nsenter", append(outside, "link", "set", name, "up")...)
+	}
 	c.run(t, "ip", "link", "set", "host0", "name", "eth1")
 	c.run(t, "ip", "address", "add", "192.0.2.1/24", "dev", "eth1")
 	c.run(t, "ip", "link", "set", "eth1", "up")
