@@ -187,7 +187,12 @@ func TestKilled(t *testing.T) {
 func TestInUserNamespace(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), roleVariable+"=user")
-	if os.Geteuid() == 0 {
+	// In a user namespace as unshare --map-root-user makes it there is nobody else to be.
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fields := strings.Fields(string(users)); os.Geteuid() == 0 && len(fields) == 3 && fields[2] == "4294967295" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	out, err := cmd.CombinedOutput()

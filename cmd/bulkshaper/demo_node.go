@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/kernel/lab"
+	"bulkshaper/shaper/tc"
+)
+
+// demoNode is a bulk node with its daemon.
+type demoNode struct {
+	host    *lab.Host
+	daemon  *lab.Process
+	kernel  *kernel.Kernel // our own look at what stands there
+	status  asker
+	logFile string
+}
+
+// demoDaemon is what a daemon did for the edit.
+type demoDaemon struct {
+	Node       string `json:"node"`
+	Operations int    `json:"operations"`
+}
+
+const (
+	readyLimit = 20 * time.Second
+	stopLimit  = 5 * time.Second
+	pollEvery  = 5 * time.Millisecond
+)
+
+// startDaemons runs one a bulk node and waits until all have shaped their node.
+func (d *demo) startDaemons(ctx context.Context) error {
+	start := time.Now()
+	for _, s := range demoServers() {
+		if s.role != bulkRole {
+			continue
+		}
+		n, err := d.startDaemon(s.name)
+		if err != nil {
+			return err
+		}
+		d.nodes = append(d.nodes, n)
+	}
+	for _, n := range d.nodes {
+		if err := n.wait(ctx, readyLimit, func(s shaper.Status) bool { return s.InSync }); err != nil {
+			return fmt.Errorf("wait for the daemon on %s: %w%s", n.host.Name, err, n.logTail())
+		}
+	}
+	d.progress("%d daemons have shaped their nodes, %s after the first was started", len(d.nodes), time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
+	runDir := filepath.Join(d.dir, "run", name)
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	cfg, err := d.writeConfig(name, runDir)
+	if err != nil {
+		return nil, err
+	}
+	n := &demoNode{host: d.cluster.Host(name), status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(d.dir, name+".log")}
+	log, err := os.Create(n.logFile)
+	if err != nil {
+		return nil, fmt.Errorf("make log: %w", err)
+	}
+	defer log.Close()
+	if n.kernel, err = kernel.Open(kernel.Options{Namespace: n.host.FD(), Interface: lab.Interface, Log: zap.NewNop()}); err != nil {
+		return nil, err
+	}
+	if n.daemon, err = n.host.Start("/proc/self/exe", []string{"run", "--config", cfg}, []string{}, log); err != nil {
+		return nil, errors.Join(err, n.kernel.Close())
+	}
+	return n, nil
+}
+
+// wait asks the daemon until its status is as it should be.
+func (n *demoNode) wait(ctx context.Context, limit time.Duration, good func(shaper.Status) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		s, err := n.status(ctx)
+		if err == nil && good(s) {
+			return nil
+		}
+		select {
+		case <-n.daemon.Done():
+			return fmt.Errorf("it has ended: %s", n.daemon.Ended())
+		case <-ctx.Done():
+			if err == nil {
+				err = errors.New(orDash(s.Reason))
+			}
+			return fmt.Errorf("not within %s: %w", limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// stopDaemons ends the daemons and sees that the shaping stays.
+func (d *demo) stopDaemons(ctx context.Context) error {
+	var wrongs shapingError
+	for _, n := range d.nodes {
+		before, err := n.kernel.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		if err := n.daemon.Stop(stopLimit); err != nil {
+			wrongs = append(wrongs, fmt.Sprintf("daemon on %s: %s%s", n.host.Name, err, n.logTail()))
+		}
+		after, err := n.kernel.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		if len(after.Classes) != len(before.Classes) || len(after.Filters) != len(before.Filters) {
+			wrongs = append(wrongs, fmt.Sprintf("the daemon on %s took shaping with it: %d classes and %d filters, before %d and %d",
+				n.host.Name, len(after.Classes), len(after.Filters), len(before.Classes), len(before.Filters)))
+		}
+	}
+	if len(wrongs) > 0 {
+		return wrongs
+	}
+	d.progress("all daemons stopped; their shaping stayed")
+	return nil
+}
+
+func (n *demoNode) close() error {
+	n.daemon.Kill()
+	return n.kernel.Close()
+}
+
+// logTail is the end of what the daemon wrote, for an error.
+func (n *demoNode) logTail() string {
+	text, err := os.ReadFile(n.logFile)
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	lines = lines[max(0, len(lines)-5):]
+	return "; it wrote last\n  " + strings.TrimSpace(string(bytes.Join(lines, []byte("\n  "))))
+}
+
+// node finds a bulk node.
+func (d *demo) node(name string) *demoNode {
+	for _, n := range d.nodes {
+		if n.host.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// classStats are the counters by classid.
+func (n *demoNode) classStats(ctx context.Context) (map[tc.Handle]tc.ClassStats, uint64, error) {
+	s, err := n.kernel.Stats(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read counters of %s: %w", n.host.Name, err)
+	}
+	all := make(map[tc.Handle]tc.ClassStats, len(s.Classes))
+	for _, c := range s.Classes {
+		all[c.Class.ID] = c
+	}
+	return all, s.DirectPackets, nil
+}
