@@ -90,8 +90,9 @@ func (k *Kernel) readState(seed maphash.Seed) (tc.State, uint64, error) {
 		return s, 0, fmt.Errorf("read classes of %s: %w", k.name, err)
 	}
 	err = k.read.dump(unix.RTM_GETTFILTER, link.Index, root.Handle, func(o wire.Object) error {
-		if o.Index != link.Index || o.Kind == tc.KindU32 && o.Handle == 0 {
-			return nil // the pref itself: its root table says as much
+		pref := o.Kind == tc.KindU32 && o.Handle == 0 // the pref itself: its root table says as much
+		if o.Index != link.Index || o.Chain != 0 || pref {
+			return nil
 		}
 		o.Fingerprint(&h)
 		f, err := o.Filter()

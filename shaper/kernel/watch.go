@@ -24,7 +24,13 @@ func (k *Kernel) Watch(ctx context.Context) (<-chan tc.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", k.name, err)
 	}
-	return k.follow(ctx, socket)
+	// The socket listens already: what happens to the interface after this lookup is heard.
+	index, err := k.index()
+	if err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("watch %s: %w", k.name, err)
+	}
+	return k.follow(ctx, socket, index), nil
 }
 
 // subscribe opens a socket that listens from now on.
@@ -41,19 +47,9 @@ func (k *Kernel) subscribe() (*nl.NetlinkSocket, error) {
 	return socket, nil
 }
 
-// follow makes events of what a socket hears. The interface is looked up now, so that nothing that happens after is missed.
-func (k *Kernel) follow(ctx context.Context, socket *nl.NetlinkSocket) (<-chan tc.Event, error) {
-	w := &watcher{name: k.name, ports: k.ports, ready: make(chan struct{}, 1), ended: make(chan struct{})}
-	k.read.mu.Lock()
-	link, err := k.link()
-	k.read.mu.Unlock()
-	switch {
-	case err == nil:
-		w.index = link.Attrs().Index
-	case !errors.Is(err, tc.ErrNoInterface):
-		socket.Close()
-		return nil, fmt.Errorf("watch %s: %w", k.name, err)
-	}
+// follow makes events of what a socket hears of the interface that has the index now.
+func (k *Kernel) follow(ctx context.Context, socket *nl.NetlinkSocket, index int) <-chan tc.Event {
+	w := &watcher{name: k.name, index: index, find: k.index, ports: k.ports, ready: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(k.closed, cancel)
 	context.AfterFunc(ctx, socket.Close)
@@ -64,13 +60,28 @@ func (k *Kernel) follow(ctx context.Context, socket *nl.NetlinkSocket) (<-chan t
 		w.receive(socket)
 	})
 	k.watch.Go(func() { w.deliver(ctx, events) })
-	return events, nil
+	return events
+}
+
+// index is the interface's, 0 while there is none.
+func (k *Kernel) index() (int, error) {
+	k.read.mu.Lock()
+	defer k.read.mu.Unlock()
+	link, err := k.link()
+	if errors.Is(err, tc.ErrNoInterface) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return link.Attrs().Index, nil
 }
 
 // watcher turns notifications into events.
 type watcher struct {
 	name  string
 	index int // of the interface, 0 while there is none
+	find  func() (int, error)
 	ports map[uint32]bool
 
 	mu      sync.Mutex
@@ -86,6 +97,10 @@ func (w *watcher) receive(socket *nl.NetlinkSocket) {
 		messages, from, err := socket.Receive()
 		switch {
 		case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINVAL):
+			// It may be another interface by now.
+			if index, err := w.find(); err == nil {
+				w.index = index
+			}
 			w.add(tc.EventLost, false)
 			continue
 		case errors.Is(err, unix.EINTR):

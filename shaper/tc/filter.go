@@ -69,6 +69,9 @@ type Selector struct {
 	HOff  int16
 	HMask uint32
 	Keys  []Key
+	// Extra says that the node also has an action, a policer, a mark, an input device or an offload flag, which ours never
+	// have: it does not do what the rest says. Read back only.
+	Extra bool
 }
 
 // Filter is one object of a u32 classifier (a node, or with Divisor a hash table), or a filter of another kind, of which
@@ -111,6 +114,9 @@ func (s Selector) MatchID() string {
 		b = binary.BigEndian.AppendUint32(b, k.Value)
 		b = binary.BigEndian.AppendUint32(b, uint32(k.Off))
 		b = binary.BigEndian.AppendUint32(b, uint32(k.OffMask))
+	}
+	if s.Extra {
+		b = append(b, 1)
 	}
 	return string(b)
 }

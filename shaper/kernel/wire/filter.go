@@ -16,7 +16,15 @@ const (
 	u32Link     = 3
 	u32Divisor  = 4
 	u32Sel      = 5
+	u32Police   = 6
+	u32Act      = 7
+	u32Indev    = 8
 	u32Counters = 9 // TCA_U32_PCNT
+	u32Mark     = 10
+	u32Flags    = 11
+
+	// u32FlagsMask are the flags that somebody set (skip_hw, skip_sw); the others only say where the filter is.
+	u32FlagsMask = 3
 
 	// struct tc_u32_sel: flags, offshift, nkeys, pad, be16 offmask, u16 off, i16 offoff, i16 hoff, be32 hmask, keys.
 	u32SelSize = 16
@@ -40,9 +48,12 @@ func (o Object) Filter() (tc.Filter, error) {
 	if o.Kind != tc.KindU32 {
 		return f, nil
 	}
+	extra := false
 	err := attributes(o.Options, func(typ uint16, data []byte) error {
 		switch typ {
-		case u32ClassID, u32Link, u32Divisor:
+		case u32Police, u32Act, u32Indev, u32Mark:
+			extra = true
+		case u32ClassID, u32Link, u32Divisor, u32Flags:
 			if len(data) < 4 {
 				return malformed("u32 attribute %d of %d bytes", typ, len(data))
 			}
@@ -52,8 +63,10 @@ func (o Object) Filter() (tc.Filter, error) {
 				f.ClassID = tc.Handle(v)
 			case u32Link:
 				f.Link = tc.U32Handle(v)
-			default:
+			case u32Divisor:
 				f.Divisor = v
+			case u32Flags:
+				extra = extra || v&u32FlagsMask != 0
 			}
 		case u32Sel:
 			var err error
@@ -62,6 +75,7 @@ func (o Object) Filter() (tc.Filter, error) {
 		}
 		return nil
 	})
+	f.Sel.Extra = extra
 	return f, err
 }
 

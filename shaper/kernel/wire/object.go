@@ -14,6 +14,7 @@ const (
 	tcaOptions      = 2
 	tcaRate         = 5
 	tcaStats2       = 7
+	tcaChain        = 11
 	tcaIngressBlock = 13
 )
 
@@ -29,7 +30,9 @@ type Object struct {
 	Kind string
 	// Options is TCA_OPTIONS, of which the format depends on the kind; nil if there was none.
 	Options []byte
-	stats   []byte
+	// Chain is the filter chain, 0 for that which packets begin with.
+	Chain uint32
+	stats []byte
 }
 
 // ParseObject reads the payload of RTM_NEWQDISC, RTM_NEWTCLASS and RTM_NEWTFILTER and of the messages for deletion.
@@ -51,6 +54,11 @@ func ParseObject(payload []byte) (Object, error) {
 			o.Options = data
 		case tcaStats2:
 			o.stats = data
+		case tcaChain:
+			if len(data) < 4 {
+				return malformed("chain of %d bytes", len(data))
+			}
+			o.Chain = native.Uint32(data)
 		}
 		return nil
 	})
