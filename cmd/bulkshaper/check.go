@@ -1,12 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"bulkshaper/inventory"
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/policy"
+	"bulkshaper/shaper/tc"
 )
 
 func checkCommand() *cobra.Command {
@@ -14,39 +21,115 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Read config and inventory and print every problem; needs no privilege",
 		Long: `Reads config and inventory as the daemon would and prints every problem with its place and a remedy. Warnings do not make
-the exit code 2; errors do. The interface is not looked at.`,
-		Example: "  bulkshaper check --roles roles.json --servers jsons/",
+the exit code 2; errors do. Where the interface exists the whole plan is made, and on any other machine that of --node.`,
+		Example: "  bulkshaper check --config testdata/incident/config.yaml",
 		Args:    cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		input, _, err := flags.load(c.Context())
+		var about string
+		var warnings []string
+		if err == nil {
+			for _, w := range input.Inventory.Warnings {
+				warnings = append(warnings, w.String())
+			}
+			var more []string
+			about, more, err = checkNode(c.Context(), input)
+			warnings = append(warnings, more...)
+		}
+		out := &errWriter{w: c.OutOrStdout()}
+		for _, w := range warnings {
+			out.printf("warning: %s\n", w)
+		}
 		var problems inventory.Problems
 		if errors.As(err, &problems) {
 			for _, p := range problems {
-				fmt.Fprintf(c.OutOrStdout(), "error: %s\n", p)
+				out.printf("error: %s\n", p)
 			}
-			return &codedError{exitWrong, fmt.Errorf("%s", count(len(problems), "error"))}
+			return &codedError{exitWrong, errors.New(count(len(problems), "error") + " found")}
 		}
 		if err != nil {
-			return err
+			return wrong(err)
 		}
-		for _, w := range input.Inventory.Warnings {
-			fmt.Fprintf(c.OutOrStdout(), "warning: %s\n", w)
-		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "ok: %s, %s, %s\n", count(len(input.Inventory.Servers), "server"),
-			count(len(input.Inventory.Roles), "role"), count(len(input.Inventory.Warnings), "warning"))
-		return err
+		out.printf("ok: %s, %s, %s; %s\n", count(len(input.Inventory.Servers), "server"), count(len(input.Inventory.Roles), "role"),
+			count(len(warnings), "warning"), about)
+		return out.err
 	}
 	return c
 }
 
-// count is n of what, in words: 1 server, 3 servers.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// checkNode makes the plan as far as this machine can: wholly where the interface exists, without the link's speed where only
+// the node is known, and otherwise just the rules, which are looked at with any server's eyes. It says which.
+func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []string, err error) {
+	facts, found := linkFacts(ctx, in.Config.Interface)
+	node, err := policy.FindNode(in.Config, in.Inventory, facts.Link.Addresses, hostname())
+	switch {
+	case err != nil && (found || in.Config.Node != ""):
+		return "", nil, err
+	case err != nil && len(in.Inventory.Servers) == 0:
+		return "no server to plan for", nil, nil
+	case err != nil:
+		pol, err := policy.New(in.Config, in.Inventory, in.Inventory.Servers[0])
+		if err != nil {
+			return "", nil, err
+		}
+		return "this host is not in the inventory, so rates and plan were not checked (--node NAME)", lines(pol.Warnings()), nil
+	case !found && in.Config.LinkRate == 0 && needsSpeed(in):
+		pol, err := policy.New(in.Config, in.Inventory, node)
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprintf("seen from %s, but for rates in percent: interface %s is not here (--link-rate)", node.Name, in.Config.Interface), lines(pol.Warnings()), nil
 	}
-	if what == "class" {
+	desired, err := shaper.Desire(in, hostname(), facts)
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), desired.Warnings, nil
+}
+
+// linkFacts is what is known of the interface; without it those of a common Ethernet card stand in.
+func linkFacts(ctx context.Context, name string) (plan.Facts, bool) {
+	stand := plan.Facts{Link: tc.Link{Name: name, MTU: 1500}, AutoLeaf: tc.KindPFIFO}
+	if name == "" {
+		return stand, false
+	}
+	k, err := kernel.Open(kernel.Options{Interface: name, Log: zap.NewNop()})
+	if err != nil {
+		return stand, false
+	}
+	defer k.Close()
+	state, err := k.Observe(ctx)
+	if err != nil {
+		return stand, false
+	}
+	return shaper.FactsOf(state), true
+}
+
+// needsSpeed tells whether a rate is a percentage of the link.
+func needsSpeed(in shaper.Input) bool {
+	for _, c := range in.Config.Classes {
+		if c.Rate.Percent != 0 || c.Ceil.Percent != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func lines(problems []inventory.Problem) (texts []string) {
+	for _, p := range problems {
+		texts = append(texts, p.String())
+	}
+	return texts
+}
+
+// count is n of what, in words: 1 server, 3 servers, 2 classes.
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case what == "class":
 		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)

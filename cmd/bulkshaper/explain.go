@@ -124,20 +124,20 @@ func (n *node) addresses(dest string) ([]netip.Addr, error) {
 
 func (n *node) explainAddress(dest string, a netip.Addr) explanation {
 	verdict := n.desired.Policy.Explain(a)
-	ids := classIDs(n.desired.Plan)
 	e := explanation{
-		Destination: dest, Address: a.String(), Roles: []string{}, Rule: verdict.Rule, Class: verdict.Class,
-		ClassID: ids[verdict.Class].String(), Own: verdict.Own, tried: verdict.Tried,
+		Destination: dest, Address: a.String(), Roles: []string{}, Rule: verdict.Rule, Class: verdict.Class, Own: verdict.Own,
+		tried: verdict.Tried,
 	}
 	if s := verdict.Owner; s != nil {
 		e.Server, e.Cabinet, e.Datacenter = s.Name, s.Cabinet, s.Datacenter
 		e.Roles = append(e.Roles, s.Roles...)
 	}
-	e.Kernel = n.askKernel(a, ids[verdict.Class])
 	if verdict.Own {
-		e.Kernel.Agrees = true
-		e.Kernel.Note = "this node's own address: packets to it do not leave by the interface"
+		e.Kernel = kernelAnswer{Agrees: true, Note: "packets to this node itself do not leave by the interface"}
+		return e
 	}
+	class := classIDs(n.desired.Plan)[verdict.Class]
+	e.ClassID, e.Kernel = class.String(), n.askKernel(a, class)
 	return e
 }
 
@@ -153,7 +153,7 @@ func (n *node) askKernel(a netip.Addr, want tc.Handle) kernelAnswer {
 		return kernelAnswer{Note: "cannot tell: " + result.Unknown}
 	}
 	class := tc.MakeHandle(root.Handle.Major(), uint16(root.HTB.Default))
-	answer := kernelAnswer{Filter: "none: the default class"}
+	answer := kernelAnswer{Filter: noFilter}
 	if result.Matched {
 		class, answer.Filter = result.ClassID, result.Filter.Ident()
 	}
@@ -164,6 +164,9 @@ func (n *node) askKernel(a netip.Addr, want tc.Handle) kernelAnswer {
 	answer.ClassID, answer.Class, answer.Agrees = class.String(), nameOf(n.desired.Plan, class), class == want
 	return answer
 }
+
+// noFilter stands where no filter matches.
+const noFilter = "no filter, so the default class"
 
 func standsAsLeaf(state tc.State, id tc.Handle) bool {
 	found := false
@@ -198,6 +201,10 @@ func printExplanations(w io.Writer, answers []explanation) error {
 		} else {
 			out.printf("  owner:   %s, cabinet %s, roles %s\n", a.Server, orUnknown(a.Cabinet), orDash(strings.Join(a.Roles, " ")))
 		}
+		if a.Own {
+			out.printf("  class:   none, it is this node's own address\n  kernel:  %s\n\n", kernelLine(a.Kernel))
+			continue
+		}
 		for _, t := range a.tried {
 			out.printf("  not:     rule %s, %s\n", t.Rule, t.Reason)
 		}
@@ -215,7 +222,7 @@ func printExplanations(w io.Writer, answers []explanation) error {
 func kernelLine(k kernelAnswer) string {
 	var parts []string
 	if k.ClassID != "" {
-		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID), "by "+k.Filter)
+		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID)+" by "+k.Filter)
 	}
 	if k.Note != "" {
 		parts = append(parts, k.Note)
