@@ -49,8 +49,12 @@ func (c *comparison) defaultStands() bool {
 	return ok
 }
 
-// used tells whether packets are sent to the class now.
+// used tells whether packets are sent to the class now, to wait in its leaf. A class without one is in the making: an inner class
+// is added as all are, and lacks its children if that was cut off.
 func (c *comparison) used(id tc.Handle) bool {
+	if _, ok := c.leaves[id]; !ok {
+		return false
+	}
 	return c.isDefault(id) || c.outside[id] || slices.ContainsFunc(c.have.Filters, func(f tc.Filter) bool { return f.ClassID == id })
 }
 

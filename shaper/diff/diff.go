@@ -84,7 +84,9 @@ type comparison struct {
 	added, removed []tc.Filter // nodes
 
 	// The operations, by the phases of their order.
-	misplaced, build, filters, move, back, last, filterDeletes, classDeletes []tc.Op
+	misplaced, build, filters, move, back, last, crowded, filterDeletes, classDeletes []tc.Op
+
+	crowdedLists int // lists in which old and new do not fit together
 }
 
 func newComparison(have tc.State, want *plan.Plan) *comparison {
@@ -110,10 +112,16 @@ func newComparison(have tc.State, want *plan.Plan) *comparison {
 // ops is all operations in their order.
 func (c *comparison) ops() []tc.Op {
 	ops := slices.Concat(c.misplaced, c.build, c.filters, c.move, c.back, c.last)
-	if c.needsBarrier() {
-		ops = append(ops, c.barrier())
+	for i := range c.crowded {
+		c.crowded[i].Hitless = c.crowdedLists == 1 // or one waits for the other
 	}
-	return slices.Concat(ops, c.filterDeletes, c.classDeletes)
+	for _, deletes := range [][]tc.Op{c.crowded, c.filterDeletes} {
+		if len(deletes) > 0 && c.needsBarrier() {
+			ops = append(ops, c.barrier())
+		}
+		ops = append(ops, deletes...)
+	}
+	return append(ops, c.classDeletes...)
 }
 
 // name is the classid with the class's name where it is known.

@@ -194,31 +194,53 @@ func (c *comparison) addFilters(nodes []tc.Filter, missing []plan.Filter, unwant
 	for _, f := range nodes {
 		taken[f.Handle.Node()] = true
 	}
-	// Only a list that somebody else has filled up has no room; then some of what is not wanted must go first.
-	for len(unwanted) > 0 && lastNode-len(taken) < len(missing) {
-		h := unwanted[0].Handle
-		for len(unwanted) > 0 && unwanted[0].Handle == h {
-			c.filters = append(c.filters, tc.Op{Verb: tc.Delete, Object: unwanted[0], Why: "not wanted, and the list is full"})
-			unwanted = unwanted[1:]
-		}
-		delete(taken, h.Node())
-	}
+	fit := min(len(missing), lastNode-len(taken))
 	id := uint32(0)
-	for _, w := range missing {
+	add := func(w plan.Filter) tc.Op {
 		for id++; taken[id]; id++ {
 		}
 		f := w.Filter
 		f.Handle = tc.MakeU32Handle(0, 0, id)
-		op := tc.Op{Verb: tc.Add, Object: f, Why: "filter for " + w.Name + " is not there", Hitless: true}
 		c.added = append(c.added, f)
+		return tc.Op{Verb: tc.Add, Object: f, Why: "filter for " + w.Name + " is not there", Hitless: true}
+	}
+	for _, w := range missing[:fit] {
+		op := add(w)
 		if c.moved[w.ClassID] {
 			c.back = append(c.back, op)
 		} else {
 			c.filters = append(c.filters, op)
 		}
 	}
-	for _, f := range unwanted {
+	remove := func(f tc.Filter, why string) tc.Op {
 		c.removed = append(c.removed, f)
-		c.filterDeletes = append(c.filterDeletes, tc.Op{Verb: tc.Delete, Object: f, Why: "not wanted at our pref", Hitless: true})
+		return tc.Op{Verb: tc.Delete, Object: f, Why: why, Hitless: true}
 	}
+	// Where old and new do not fit in together, some of the old goes first: when all lists but this have what is new, so that the
+	// packets it was for already find what they shall.
+	if missing = missing[fit:]; len(missing) > 0 {
+		c.crowdedLists++
+		for room := 0; room < len(missing); room++ {
+			h := unwanted[0].Handle
+			for len(unwanted) > 0 && unwanted[0].Handle == h {
+				c.crowded = append(c.crowded, remove(unwanted[0], "not wanted, and its place is needed"))
+				unwanted = unwanted[1:]
+			}
+			delete(taken, h.Node())
+		}
+		id = 0
+		for _, f := range c.added {
+			taken[f.Handle.Node()] = taken[f.Handle.Node()] || f.Pref == missing[0].Pref
+		}
+		for _, w := range missing {
+			c.crowded = append(c.crowded, add(w))
+		}
+	}
+	// Lists are compared from the longest prefixes to the shortest, and deleted from in the opposite order: an address whose filter
+	// goes must not meet one of a shorter prefix that goes, too.
+	var deletes []tc.Op
+	for _, f := range unwanted {
+		deletes = append(deletes, remove(f, "not wanted at our pref"))
+	}
+	c.filterDeletes = append(deletes, c.filterDeletes...)
 }
