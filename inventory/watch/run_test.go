@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -197,10 +198,11 @@ func TestPollMode(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			core, logs := observer.New(zap.InfoLevel)
 			var fakes []*fakeNotifier
-			failing := true
+			var failing atomic.Bool
+			failing.Store(true)
 			open := func() (notifier, error) {
 				fake := newFake()
-				if failing {
+				if failing.Load() {
 					if test.openErr != nil {
 						return nil, test.openErr
 					}
@@ -218,7 +220,7 @@ func TestPollMode(t *testing.T) {
 				if n := logs.FilterLevelExact(zap.WarnLevel).Len(); n != 1 {
 					t.Errorf("%d warnings, want 1: %v", n, logs.All())
 				}
-				failing = false
+				failing.Store(false)
 				time.Sleep(time.Minute)
 				expect(t, w, Rescan)
 				fakes[len(fakes)-1].events <- write("x.json")
