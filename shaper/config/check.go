@@ -192,7 +192,6 @@ func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.B
 	type sum struct {
 		rate     tc.BitRate
 		children int
-		unknown  bool
 	}
 	children := map[string]sum{}
 	for _, class := range c.Classes {
@@ -200,9 +199,8 @@ func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.B
 		if ceil, ok := value(class.Ceil); known && ok && rate > ceil {
 			add(class, "class %s: rate %s is over its ceil %s", class.Name, written(class.Rate, rate), written(class.Ceil, ceil))
 		}
-		if class.Parent != "" {
-			s := children[class.Parent]
-			children[class.Parent] = sum{s.rate + rate, s.children + 1, s.unknown || !known}
+		if s := children[class.Parent]; class.Parent != "" && known {
+			children[class.Parent] = sum{s.rate + rate, s.children + 1}
 		}
 	}
 	for _, class := range c.Classes {
@@ -211,7 +209,7 @@ func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.B
 			most = class.Rate
 		}
 		ceil, known := value(most)
-		if s := children[class.Name]; known && !s.unknown && s.rate > ceil {
+		if s := children[class.Name]; known && s.rate > ceil {
 			add(class, "class %s: the rates of its children (%d) come to %s, over its ceil %s", class.Name, s.children, print(s.rate), written(most, ceil))
 		}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -302,6 +303,16 @@ func TestOrderOfClassesDoesNotMatter(t *testing.T) {
 	}
 	if one.Classes[0].Name != "b" {
 		t.Error("classes are not sorted by id")
+	}
+}
+
+func TestManyClassesAreNotNested(t *testing.T) {
+	text := "default_class: c1\nrules: []\nclasses: {"
+	for i := 1; i <= 1000; i++ {
+		text += fmt.Sprintf("c%x: {id: %x, rate: 1mbit},\n ", i, i)
+	}
+	if n := len(parse(t, text+"}\n").Classes); n != 1000 {
+		t.Errorf("%d classes", n)
 	}
 }
 

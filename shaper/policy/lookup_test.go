@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"bulkshaper/inventory"
+	"bulkshaper/shaper/config"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -118,6 +119,17 @@ func TestLookupOfOddAddresses(t *testing.T) {
 	}
 	if v := p.Lookup(netip.MustParseAddr("fe80::1%eth1")); v.Class != "default" || v.Address.Zone() != "" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestEmptyMatchNeedsAnOwner is about configs that were not read from a file, where an empty match is refused.
+func TestEmptyMatchNeedsAnOwner(t *testing.T) {
+	cfg := &config.Config{DefaultClass: "default", Rules: []config.Rule{{Name: "all", Class: "all"}}}
+	p := makePolicy(t, cfg, cluster("me a - 10.0.0.1\nyou a - 10.0.0.2"), "me")
+	for text, want := range map[string]string{"10.0.0.2": "all", "10.0.0.3": "default"} {
+		if got := p.Lookup(netip.MustParseAddr(text)).Class; got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
 	}
 }
 

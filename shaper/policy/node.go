@@ -79,7 +79,7 @@ func byHostname(inv *inventory.Inventory, hostname string) (*inventory.Server, b
 		return nil, false
 	}
 	s, ok := inv.Server(short)
-	if !ok || !slices.Contains(s.Names, short) || slices.ContainsFunc(s.Names, func(n string) bool { return strings.HasPrefix(n, short+".") }) {
+	if !ok || slices.ContainsFunc(s.Names, func(n string) bool { return strings.HasPrefix(n, short+".") }) {
 		return nil, false
 	}
 	return s, true

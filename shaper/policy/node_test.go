@@ -16,7 +16,10 @@ n1.nyc1.example.net a - 10.0.0.1,2001:db8::1
 n2.nyc1.example.net a - 10.0.0.2
 n2.lon1.example.net a - 10.1.0.2
 n3                  a - 10.0.0.3
-router              a - 10.0.0.254,10.0.0.0/16`)
+router              a - 10.0.0.254,10.0.0.0/16
+n5                  a - 10.0.0.5`)
+	find(t, inv, "n5").Names = []string{"n5", "n5.nyc1.example.net"}
+	inv = inventory.New(inv.Servers, inv.Roles)
 	for _, c := range []struct {
 		name, node, addresses, host, want string
 	}{
@@ -43,6 +46,8 @@ router              a - 10.0.0.254,10.0.0.0/16`)
 			`c.yaml: which server this node is cannot be told: eth1 has no address, and no server has the host name "localhost"; set node: or --node, or add the server to the inventory`},
 		{"same short name, other domain", "", "", "n1.lon1.example.net",
 			`c.yaml: which server this node is cannot be told: eth1 has no address, and no server has the host name "n1.lon1.example.net"; set node: or --node, or add the server to the inventory; did you mean n2.lon1.example.net?`},
+		{"both names known, other domain", "", "", "n5.lon1.example.net",
+			`c.yaml: which server this node is cannot be told: eth1 has no address, and no server has the host name "n5.lon1.example.net"; set node: or --node, or add the server to the inventory; did you mean n2.lon1.example.net?`},
 		{"ambiguous host name", "", "", "n2",
 			`c.yaml: which server this node is cannot be told: eth1 has no address, and no server has the host name "n2"; set node: or --node, or add the server to the inventory; the short name stands for n2.lon1.example.net and n2.nyc1.example.net`},
 	} {

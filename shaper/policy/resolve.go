@@ -99,7 +99,9 @@ func (r *resolver) warn(c config.Class, remedy, format string, args ...any) {
 
 // share is this node's part of what the servers in question have together, 0 with a problem.
 func (r *resolver) share(c config.Class, s *config.Share, what string) tc.BitRate {
-	seen := func(values []string) bool { return slices.Contains(values, config.Same) || slices.Contains(values, config.Other) }
+	seen := func(values []string) bool {
+		return slices.Contains(values, config.Same) || slices.Contains(values, config.Other)
+	}
 	for _, key := range []struct {
 		name, own string
 		values    []string
