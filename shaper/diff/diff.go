@@ -84,7 +84,7 @@ type comparison struct {
 	added, removed []tc.Filter // nodes
 
 	// The operations, by the phases of their order.
-	misplaced, build, filters, move, back, last, crowded, filterDeletes, classDeletes []tc.Op
+	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, classDeletes []tc.Op
 
 	crowdedLists int // lists in which old and new do not fit together
 }
@@ -111,7 +111,7 @@ func newComparison(have tc.State, want *plan.Plan) *comparison {
 
 // ops is all operations in their order.
 func (c *comparison) ops() []tc.Op {
-	ops := slices.Concat(c.misplaced, c.build, c.filters, c.move, c.back, c.last)
+	ops := slices.Concat(c.misplaced, c.build, c.detours, c.move, c.back, c.filters, c.last)
 	for i := range c.crowded {
 		c.crowded[i].Hitless = c.crowdedLists == 1 // or one waits for the other
 	}

@@ -106,6 +106,7 @@ func (c *comparison) compareList(have []tc.Filter, want []plan.Filter) {
 			c.detour(f)
 		}
 	}
+	nodes = c.detourList(nodes, times)
 	// The lowest node of those with one match is the one that counts for the kernel. A handle that occurs twice cannot be changed
 	// with certainty, and a link has another meaning: both are replaced.
 	standing := map[string]tc.Filter{}
@@ -125,13 +126,13 @@ func (c *comparison) compareList(have []tc.Filter, want []plan.Filter) {
 		kept[f.Handle] = true
 		c.compareFilter(f, w)
 	}
+	// From the last to the first: what goes must not uncover one behind it that goes, too.
 	var unwanted []tc.Filter
-	for _, f := range nodes {
+	for _, f := range slices.Backward(nodes) {
 		if !kept[f.Handle] {
 			unwanted = append(unwanted, f)
 		}
 	}
-	unwanted = c.deleteEarly(unwanted, times)
 	c.addFilters(nodes, missing, unwanted)
 }
 
@@ -143,9 +144,6 @@ func (c *comparison) compareFilter(f tc.Filter, w plan.Filter) {
 		op.Why = fmt.Sprintf("bind to class %s made again", c.name(w.ClassID))
 	}
 	switch {
-	case c.moved[w.ClassID]:
-		c.detour(f)
-		c.back = append(c.back, op)
 	case f.ClassID == w.ClassID && !c.made[w.ClassID]:
 	case c.made[w.ClassID] && c.isDefault(w.ClassID):
 		c.last = append(c.last, op)
@@ -160,31 +158,32 @@ func redirected(f tc.Filter, class tc.Handle) tc.Filter {
 	return f
 }
 
-// detour leads f away from a class that is about to be deleted and made again.
+// detour leads f away from a class that is about to be deleted and made again, and back.
 func (c *comparison) detour(f tc.Filter) {
 	if c.moved[f.ClassID] {
 		to := c.want.Default().Class.ID
-		c.filters = append(c.filters, tc.Op{Verb: tc.Change, Object: redirected(f, to),
+		c.detours = append(c.detours, tc.Op{Verb: tc.Change, Object: redirected(f, to),
 			Why: fmt.Sprintf("class %s gets another parent: to the default class %s until then", c.name(f.ClassID), c.name(to))})
+		c.back = append(c.back, tc.Op{Verb: tc.Change, Object: redirected(f, f.ClassID), Why: fmt.Sprintf("class %s has its new parent", c.name(f.ClassID))})
 	}
 }
 
-// deleteEarly plans the end of unwanted nodes that lead to a class which is about to be deleted and made again. Those of a handle
-// that occurs twice cannot be led away, so they go at once; the rest is returned.
-func (c *comparison) deleteEarly(unwanted []tc.Filter, times map[tc.U32Handle]int) []tc.Filter {
-	early := map[tc.U32Handle]bool{}
-	for _, f := range unwanted {
+// detourList leads the nodes of a list away from classes that are about to be deleted and made again. Those of a handle that occurs
+// twice cannot be changed with certainty, so they are deleted; the rest is returned.
+func (c *comparison) detourList(nodes []tc.Filter, times map[tc.U32Handle]int) []tc.Filter {
+	gone := map[tc.U32Handle]bool{}
+	for _, f := range nodes {
 		if times[f.Handle] == 1 {
 			c.detour(f)
 		} else if c.moved[f.ClassID] {
-			early[f.Handle] = true
+			gone[f.Handle] = true
 		}
 	}
-	return slices.DeleteFunc(unwanted, func(f tc.Filter) bool {
-		if early[f.Handle] {
-			c.filters = append(c.filters, tc.Op{Verb: tc.Delete, Object: f, Why: "its handle occurs twice and its class gets another parent"})
+	return slices.DeleteFunc(nodes, func(f tc.Filter) bool {
+		if gone[f.Handle] {
+			c.detours = append(c.detours, tc.Op{Verb: tc.Delete, Object: f, Why: "its handle occurs twice and its class gets another parent"})
 		}
-		return early[f.Handle]
+		return gone[f.Handle]
 	})
 }
 
@@ -205,12 +204,7 @@ func (c *comparison) addFilters(nodes []tc.Filter, missing []plan.Filter, unwant
 		return tc.Op{Verb: tc.Add, Object: f, Why: "filter for " + w.Name + " is not there", Hitless: true}
 	}
 	for _, w := range missing[:fit] {
-		op := add(w)
-		if c.moved[w.ClassID] {
-			c.back = append(c.back, op)
-		} else {
-			c.filters = append(c.filters, op)
-		}
+		c.filters = append(c.filters, add(w))
 	}
 	remove := func(f tc.Filter, why string) tc.Op {
 		c.removed = append(c.removed, f)
@@ -236,8 +230,7 @@ func (c *comparison) addFilters(nodes []tc.Filter, missing []plan.Filter, unwant
 			c.crowded = append(c.crowded, add(w))
 		}
 	}
-	// Lists are compared from the longest prefixes to the shortest, and deleted from in the opposite order: an address whose filter
-	// goes must not meet one of a shorter prefix that goes, too.
+	// For the same reason lists are deleted from in the opposite of the order in which packets meet them.
 	var deletes []tc.Op
 	for _, f := range unwanted {
 		deletes = append(deletes, remove(f, "not wanted at our pref"))

@@ -91,7 +91,6 @@ func leaf(minor uint16) tc.Qdisc {
 }
 
 func add(o tc.Object) tc.Op    { return tc.Op{Verb: tc.Add, Object: o} }
-func change(o tc.Object) tc.Op { return tc.Op{Verb: tc.Change, Object: o} }
 func remove(o tc.Object) tc.Op { return tc.Op{Verb: tc.Delete, Object: o} }
 
 // failer is testing.T or rapid.T.
