@@ -5,9 +5,9 @@ GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.release=$(VERSION)
 
-# Tests never see the machine's own interfaces: each test binary runs in a network namespace of its own, and an ordinary
-# user is root of a user namespace there.
-ISOLATE := unshare --net --mount $(if $(filter-out 0,$(shell id -u)),--user --map-root-user)
+# Tests never see the machine's own interfaces: each test binary runs in a network namespace of its own, with nothing but
+# loopback, and an ordinary user is root of a user namespace there.
+ISOLATE := unshare --net --mount $(if $(filter-out 0,$(shell id -u)),--user --map-root-user) sh -c 'ip link set lo up && exec "$$@"' sh
 
 .PHONY: help
 help: ## this list
@@ -35,7 +35,7 @@ needs:
 
 .PHONY: test
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
-	$(GO) test -race -exec '$(ISOLATE) --' ./...
+	$(GO) test -race -exec '$(subst ','\'',$(ISOLATE))' ./...
 
 .PHONY: test-system
 test-system: ## the rest: systemd in a container, a real Prometheus (root; installs what it needs from Debian)
@@ -49,7 +49,7 @@ fuzz: ## every fuzzer for FUZZTIME each (default 30s)
 
 .PHONY: bench
 bench: ## the benchmarks, each with its baseline
-	$(GO) test -run '^$$' -bench . -benchmem -exec '$(ISOLATE) --' ./...
+	$(GO) test -run '^$$' -bench . -benchmem -exec '$(subst ','\'',$(ISOLATE))' ./...
 
 .PHONY: clean
 clean: ## remove what was built
