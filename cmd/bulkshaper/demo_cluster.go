@@ -58,6 +58,9 @@ func (d *demo) build() (err error) {
 	if d.dir, err = os.MkdirTemp("", "bulkshaper-demo-"); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
+	if socket := filepath.Join(d.runDir("hadoop01"), socketName); len(socket) > maxSocketPath {
+		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", d.dir)
+	}
 	if err := os.MkdirAll(d.serverFolder(), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -103,6 +106,11 @@ func (d *demo) topology() lab.Topology {
 	}
 	return t
 }
+
+// maxSocketPath is what fits into sun_path, less the final zero byte (unix(7)).
+const maxSocketPath = 107
+
+func (d *demo) runDir(node string) string { return filepath.Join(d.dir, "run", node) }
 
 func (d *demo) serverFolder() string { return filepath.Join(d.dir, "nyc1", "jsons") }
 

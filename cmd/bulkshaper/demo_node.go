@@ -15,7 +15,6 @@ import (
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/kernel/lab"
-	"bulkshaper/shaper/tc"
 )
 
 // demoNode is a bulk node with its daemon.
@@ -62,7 +61,7 @@ func (d *demo) startDaemons(ctx context.Context) error {
 }
 
 func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
-	runDir := filepath.Join(d.dir, "run", name)
+	runDir := d.runDir(name)
 	if err := os.MkdirAll(runDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
@@ -160,17 +159,4 @@ func (d *demo) node(name string) *demoNode {
 		}
 	}
 	return nil
-}
-
-// classStats are the counters by classid.
-func (n *demoNode) classStats(ctx context.Context) (map[tc.Handle]tc.ClassStats, uint64, error) {
-	s, err := n.kernel.Stats(ctx)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read counters of %s: %w", n.host.Name, err)
-	}
-	all := make(map[tc.Handle]tc.ClassStats, len(s.Classes))
-	for _, c := range s.Classes {
-		all[c.Class.ID] = c
-	}
-	return all, s.DirectPackets, nil
 }

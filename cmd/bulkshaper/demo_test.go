@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/kernel/lab"
 )
 
 // demoBinary builds the program, for everybody to run.
@@ -45,7 +49,12 @@ func openFolder(t *testing.T) string {
 // no interface.
 func runDemo(t *testing.T, binary string, attr *syscall.SysProcAttr, during func(*exec.Cmd, string), args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	temp, before := openFolder(t), interfaces(t)
+	return runDemoIn(t, openFolder(t), binary, attr, during, args...)
+}
+
+func runDemoIn(t *testing.T, temp, binary string, attr *syscall.SysProcAttr, during func(*exec.Cmd, string), args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	before := interfaces(t)
 	var out, progress bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"demo"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
@@ -101,6 +110,8 @@ func TestDemo(t *testing.T) {
 	t.Run("to its end", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("as an ordinary user", func(t *testing.T) { testDemoAsUser(t, binary) })
 	t.Run("interrupted", func(t *testing.T) { testDemoInterrupted(t, binary) })
+	t.Run("no place for sockets", func(t *testing.T) { testDemoFails(t, binary) })
+	t.Run("a daemon that ends", func(t *testing.T) { testDaemonFails(t, binary) })
 }
 
 func testDemo(t *testing.T, binary string) {
@@ -167,6 +178,41 @@ func testDemoInterrupted(t *testing.T, binary string) {
 		if code != exitFailed || !strings.HasSuffix(stderr, "bulkshaper: interrupted\n") || stdout != "" {
 			t.Errorf("interrupted at %q: exit code %d, stdout %q, stderr %q", when, code, stdout, stderr)
 		}
+	}
+}
+
+// testDaemonFails: of a daemon that ends the demo says how it ended and what it wrote.
+func testDaemonFails(t *testing.T, binary string) {
+	cluster, err := lab.Build(lab.Topology{Cabinets: []lab.Cabinet{{Name: "b12", Prefix: netip.MustParsePrefix("10.1.12.0/24"),
+		Servers: []lab.Server{{Name: "hadoop01", Address: netip.MustParseAddr("10.1.12.11")}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	n := &demoNode{host: cluster.Host("hadoop01"), logFile: filepath.Join(t.TempDir(), "log"), status: daemonAsker("/no/such/socket")}
+	log, err := os.Create(n.logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if n.daemon, err = n.host.Start(binary, []string{"run", "--config", "/no/such/config.yaml"}, []string{}, log); err != nil {
+		t.Fatal(err)
+	}
+	err = n.wait(t.Context(), readyLimit, func(shaper.Status) bool { return true })
+	if err == nil || !strings.Contains(err.Error(), "it has ended: exit status 2") || !strings.Contains(n.logTail(), "/no/such/config.yaml") {
+		t.Errorf("%v%s", err, n.logTail())
+	}
+}
+
+// testDemoFails: what cannot work is said before anything is started.
+func testDemoFails(t *testing.T, binary string) {
+	temp := filepath.Join(openFolder(t), strings.Repeat("x", 100))
+	if err := os.Mkdir(temp, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := runDemoIn(t, temp, binary, nil, nil, "--rate", "20mbit")
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "set TMPDIR to a folder with a shorter path") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

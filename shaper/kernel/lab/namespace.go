@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -89,11 +91,16 @@ func (n *Namespace) netlink(f func(*netlink.Handle) error) error {
 	return f(h)
 }
 
-// sysctl writes values under /proc/sys/net; a key is a path, as in ipv4/ip_forward.
+// sysctl writes values under /proc/sys/net; a key is a path, as in ipv4/ip_forward. Those of IPv6 are left out where the kernel
+// has none.
 func (n *Namespace) sysctl(values map[string]string) error {
 	return n.Do(func() error {
 		for key, value := range values {
-			if err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0); err != nil {
+			err := os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0)
+			if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(key, "ipv6/") {
+				continue
+			}
+			if err != nil {
 				return fmt.Errorf("set sysctl of %s: %w", n.name, err)
 			}
 		}
