@@ -21,7 +21,7 @@ func newLogger(cfg config.Log, w io.Writer) (*zap.Logger, error) {
 		return nil, fmt.Errorf("log level %q: %w", cfg.Level, err)
 	}
 	encoding := zap.NewProductionEncoderConfig()
-	encoding.EncodeTime = zapcore.RFC3339TimeEncoder
+	encoding.EncodeTime = zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z07:00")
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	encoding.TimeKey, encoding.MessageKey = "time", "message"
 	journal := os.Getenv("JOURNAL_STREAM") != ""
