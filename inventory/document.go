@@ -15,6 +15,7 @@ const MaxFileSize = 16 << 20
 type document struct {
 	file string
 	text string
+	data []byte // the same
 
 	// at is the last place that was asked for: asking in ascending order costs one pass over the text in all.
 	at    int
@@ -66,7 +67,7 @@ func openDocument(file string, data []byte) (*document, *Problem) {
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
 		return refuse("file is empty", "write the JSON object again, or delete the file if it is not wanted")
 	}
-	return &document{file: file, text: string(data)}, nil
+	return &document{file: file, text: string(data), data: data}, nil
 }
 
 func tooLarge(size int64) (message, remedy string) {

@@ -24,7 +24,7 @@ type scanner struct {
 
 func newScanner(doc *document) *scanner {
 	// Names that occur twice are our own business: the decoder would stop at the first.
-	return &scanner{doc: doc, dec: jsontext.NewDecoder(bytes.NewBuffer([]byte(doc.text)), jsontext.AllowDuplicateNames(true))}
+	return &scanner{doc: doc, dec: jsontext.NewDecoder(bytes.NewBuffer(doc.data), jsontext.AllowDuplicateNames(true))}
 }
 
 // token is one token. text is the value of a string, the literal of a number, and "" for all others.
@@ -70,7 +70,7 @@ func (s *scanner) next() (token, error) {
 // case are a problem too: there, one reader would take the one and another the other.
 func checkSyntax(doc *document, significant func(depth int, folded string) bool) Problems {
 	var problems Problems
-	// names has the names seen in each open object: as written, and in lower case those that are significant.
+	// names has the names seen in each open object.
 	var names []map[string]string
 	s := newScanner(doc)
 	for values := 0; ; {
@@ -108,28 +108,29 @@ func opens(k jsontext.Kind) bool {
 	return k == jsontext.KindBeginObject || k == jsontext.KindBeginArray
 }
 
-// checkName compares the name t with those seen in the same object, and adds it to them.
+// checkName compares the name t with those seen in the same object, and adds it to them: the first spelling under the name in
+// lower case, further ones, where that is allowed, as they are.
 func checkName(doc *document, t token, seen *map[string]string, depth int, significant func(int, string) bool) *Problem {
 	if *seen == nil {
 		*seen = make(map[string]string)
 	}
-	const folded, exact = "f", "e"
 	lower := strings.ToLower(t.text)
-	matters := significant(depth, lower)
-	_, twice := (*seen)[exact+t.text]
-	other, variant := (*seen)[folded+lower]
-	(*seen)[exact+t.text] = t.text
-	if matters && !variant {
-		(*seen)[folded+lower] = t.text
+	first, there := (*seen)[lower]
+	if !there {
+		(*seen)[lower] = t.text
+		return nil
 	}
+	const exactly = "\x00"
+	_, again := (*seen)[exactly+t.text]
 	switch {
-	case twice:
+	case first == t.text || again:
 		p := doc.problem(t.offset, fmt.Sprintf("key %q occurs twice in one object", t.text), "keep one of the two")
 		return &p
-	case matters && variant:
-		p := doc.problem(t.offset, fmt.Sprintf("keys %q and %q of one object differ only in case", other, t.text), "keep one of the two")
+	case significant(depth, lower):
+		p := doc.problem(t.offset, fmt.Sprintf("keys %q and %q of one object differ only in case", first, t.text), "keep one of the two")
 		return &p
 	}
+	(*seen)[exactly+t.text] = t.text
 	return nil
 }
 
