@@ -152,9 +152,9 @@ func (c *comparison) compareFilter(f tc.Filter, w plan.Filter) {
 	}
 }
 
-// redirected is f leading to class. A link stays as it is without being named.
+// redirected is f leading to class. The link is sent as it is: a change without it would take it away.
 func redirected(f tc.Filter, class tc.Handle) tc.Filter {
-	f.ClassID, f.Link = class, 0
+	f.ClassID = class
 	return f
 }
 

@@ -118,8 +118,9 @@ func (k *Kernel) do(op tc.Op) error {
 	case tc.Filter:
 		err = k.filter(op.Verb, o)
 	}
-	if op.Verb == tc.Delete && isErrno(err, syscall.ENOENT) {
-		return nil
+	q, ok := op.Object.(tc.Qdisc)
+	if op.Verb == tc.Delete && (isErrno(err, syscall.ENOENT) || ok && q.Handle != tc.Unspec && isErrno(err, syscall.EINVAL)) {
+		return nil // EINVAL is the answer where a qdisc of another handle stands in the place
 	}
 	return err
 }

@@ -122,10 +122,11 @@ func (k *Kernel) newRoot(pref uint16) *table {
 func (k *Kernel) setFilter(verb tc.Verb, p *pref, f tc.Filter) error {
 	id := f.Handle.Table()
 	old := k.find(f.Handle)
+	isTable := f.Handle.Node() == 0 && f.Handle.Bucket() == 0 && k.tables[id] != nil
 	switch {
-	case old != nil && verb == tc.Add:
+	case (old != nil || isTable) && verb == tc.Add:
 		return refused(syscall.EEXIST, "Filter already exists")
-	case old == nil && verb != tc.Add && (k.tables[id] == nil || f.Handle.Node() != 0):
+	case old == nil && verb != tc.Add && !isTable:
 		return refused(syscall.ENOENT, "Need both RTM_NEWTFILTER and NLM_F_CREATE to create a new filter")
 	case old == nil && verb != tc.Add:
 		return refused(syscall.EINVAL, "Key node id cannot be zero")
@@ -135,7 +136,9 @@ func (k *Kernel) setFilter(verb tc.Verb, p *pref, f tc.Filter) error {
 		return k.addTable(p, f)
 	}
 	t := p.root
-	if id != 0 {
+	if id == 0 {
+		f.Handle = tc.MakeU32Handle(0, 0, f.Handle.Node()) // of a handle without a table, only the node counts
+	} else {
 		if t = k.tables[id]; t == nil {
 			return refused(syscall.EINVAL, "Specified hash table not found")
 		}
@@ -185,8 +188,6 @@ func (k *Kernel) addTable(p *pref, f tc.Filter) error {
 		return refused(syscall.EINVAL, "Divisor can only be a power of 2, up to 256")
 	case f.Handle.Node() != 0 || f.Handle.Bucket() != 0:
 		return refused(syscall.EINVAL, "Divisor can only be used on a hash table")
-	case k.tables[id] != nil:
-		return refused(syscall.EEXIST, "")
 	case id == 0 || id >= rootTable:
 		return refused(syscall.EINVAL, "fakekernel has only the table ids 1 to 7ff")
 	}
@@ -194,20 +195,15 @@ func (k *Kernel) addTable(p *pref, f tc.Filter) error {
 	return nil
 }
 
-// changeNode is a change in place: keys stay whatever f has, a class id of 0 is taken, a link of 0 is not sent.
-func (k *Kernel) changeNode(n *node, f tc.Filter) error {
-	link := n.Link
-	if f.Link != 0 {
-		link = f.Link
-	}
-	return k.point(n, f.ClassID, link)
-}
+// changeNode is a change in place, in which the class and the link are always sent: keys stay whatever f has.
+func (k *Kernel) changeNode(n *node, f tc.Filter) error { return k.point(n, f.ClassID, f.Link) }
 
 // point lets n lead to a class and a table. A class that does not exist is not bound, and will not be when it is made later.
 func (k *Kernel) point(n *node, classID tc.Handle, link tc.U32Handle) error {
 	if link != n.Link {
 		to := k.tables[link.Table()]
 		switch {
+		case link == 0:
 		case link.Node() != 0:
 			return refused(syscall.EINVAL, "u32 Link handle must be a hash table")
 		case to == nil:
@@ -216,8 +212,9 @@ func (k *Kernel) point(n *node, classID tc.Handle, link tc.U32Handle) error {
 			return refused(syscall.EINVAL, "Not linking to root node")
 		}
 		k.unlink(n)
-		to.links++
-		n.Link = link
+		if n.Link = link; to != nil {
+			to.links++
+		}
 	}
 	if n.bound != nil {
 		n.bound.bound--

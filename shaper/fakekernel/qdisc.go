@@ -45,8 +45,6 @@ func (k *Kernel) qdisc(verb tc.Verb, q tc.Qdisc) error {
 		switch {
 		case q.Handle.Minor() != 0:
 			return refused(syscall.EINVAL, "Invalid minor handle")
-		case k.handleTaken(q.Handle) && verb == tc.Add:
-			return refused(syscall.EEXIST, "Exclusivity flag on, cannot override")
 		case k.handleTaken(q.Handle):
 			return refused(syscall.EINVAL, "Cannot move an existing qdisc to a different parent")
 		case verb == tc.Change:

@@ -17,8 +17,8 @@ type Result struct {
 	// ClassID is where the packet goes, and Filter the node that says so.
 	ClassID tc.Handle
 	Filter  tc.Filter
-	// Unknown names a filter of another kind that the packet meets before Filter. What that one does is not modelled: the rest
-	// holds only if it lets the packet pass.
+	// Unknown names a filter of another kind, or a node with an action and the like (Selector.Extra), that the packet meets on
+	// the way. What that one does is not modelled: the rest holds only if it makes no difference.
 	Unknown string
 	// Depth is the longest chain of links that was followed, Comparisons the number of nodes that the packet was held against.
 	Depth, Comparisons int
@@ -182,6 +182,9 @@ func (s *search) run(root *table) bool {
 		case !matched:
 			nodes = nodes[1:]
 			continue
+		}
+		if n.Sel.Extra && s.result.Unknown == "" {
+			s.result.Unknown = fmt.Sprintf("u32 filter with an action or a condition of its own, %s at pref %d", n.Handle, n.Pref)
 		}
 		down, linked := s.tables[n.Link.Table()]
 		if n.Link == 0 || !linked {

@@ -121,6 +121,17 @@ func TestForeignKindIsNamed(t *testing.T) {
 	}
 }
 
+func TestExtraIsNamed(t *testing.T) {
+	extra := node(10, 0, 0, 3, sel(1, "10.0.0.1/32"), id(1))
+	extra.Sel.Extra = true
+	if got := classify(t, []tc.Filter{extra}, "10.0.0.1"); !got.Matched || !strings.Contains(got.Unknown, "::3 at pref 10") {
+		t.Errorf("%+v", got)
+	}
+	if got := classify(t, []tc.Filter{extra}, "10.0.0.2"); got.Unknown != "" {
+		t.Errorf("a node that does not match is named: %+v", got)
+	}
+}
+
 // TestDepth: eight links in a chain work, the ninth ends the pref and the next pref is asked.
 func TestDepth(t *testing.T) {
 	for links, want := range map[int]uint16{7: 1, 8: 1, 9: 2} {
