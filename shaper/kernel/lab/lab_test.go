@@ -128,20 +128,23 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			// 4 Mbit first, so that the burst is used up and the queue full, then 8 Mbit are timed.
-			reach := func(bytes uint64) time.Time {
-				for start := time.Now(); sink.Received(from.Address) < bytes; time.Sleep(time.Millisecond) {
+			reach := func(bytes uint64) (time.Time, uint64) {
+				for start := time.Now(); ; time.Sleep(time.Millisecond) {
+					now, received := time.Now(), sink.Received(from.Address)
+					if received >= bytes {
+						return now, received
+					}
 					if time.Since(start) > 20*time.Second {
-						t.Fatalf("%d bytes after 20 s, want %d", sink.Received(from.Address), bytes)
+						t.Fatalf("%d bytes after 20 s, want %d", received, bytes)
 					}
 				}
-				return time.Now()
 			}
-			start := reach(500_000)
-			first := sink.Received(from.Address)
-			end := reach(first + 1_000_000)
-			got := float64(sink.Received(from.Address)-first) * 8 / end.Sub(start).Seconds() / float64(c.want) / payload
-			// TCP hands over at once what waited behind a lost packet: up to a full queue, here a twentieth, more or less.
-			if got < 0.85 || got > 1.1 {
+			start, first := reach(500_000)
+			end, last := reach(first + 1_000_000)
+			got := float64(last-first) * 8 / end.Sub(start).Seconds() / float64(c.want) / payload
+			// TCP hands over at once what waited behind a lost packet: up to a full queue, here a twentieth, more or less. A busy
+			// machine only makes it less.
+			if got < 0.7 || got > 1.1 {
 				t.Errorf("received %.3f of what fits", got)
 			}
 			if err := flow.Close(); err != nil {
