@@ -236,8 +236,11 @@ func (d *demo) checkEdit(before, last look) error {
 		}
 		was, is := classOf(before.stats, id), classOf(last.stats, id)
 		e.Classes = append(e.Classes, demoPast{c.Name, was.SentBytes, is.SentBytes})
-		if is.SentBytes < was.SentBytes || is.SentPackets < was.SentPackets || is.Dropped < was.Dropped {
+		switch {
+		case is.SentBytes < was.SentBytes || is.SentPackets < was.SentPackets || is.Dropped < was.Dropped:
 			wrongs = append(wrongs, fmt.Sprintf("class %s counted %d bytes before the edit and %d after it", c.Name, was.SentBytes, is.SentBytes))
+		case is.SentBytes == was.SentBytes && c.Name != tc.ControlName:
+			wrongs = append(wrongs, fmt.Sprintf("class %s counted nothing after the edit", c.Name))
 		}
 	}
 	if last.stats.DirectPackets != 0 {

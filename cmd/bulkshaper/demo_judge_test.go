@@ -175,3 +175,37 @@ func TestChangedFilters(t *testing.T) {
 		t.Errorf("%d nodes", got)
 	}
 }
+
+func TestCheckEdit(t *testing.T) {
+	at := func(bytes uint64) look {
+		l := look{}
+		for _, id := range []uint16{0x10, 0x100} {
+			l.stats.Classes = append(l.stats.Classes, tc.ClassStats{Class: tc.Class{ID: tc.MakeHandle(1, id)}, SentBytes: bytes, SentPackets: bytes / 1000})
+		}
+		l.stats.Classes = append(l.stats.Classes, tc.ClassStats{Class: tc.Class{ID: tc.MakeHandle(1, 0xffff)}, SentBytes: 42, SentPackets: 1})
+		return l
+	}
+	for name, c := range map[string]struct {
+		change func(*demo, *look)
+		want   string
+	}{
+		"as it should be":     {func(*demo, *look) {}, ""},
+		"two filters":         {func(d *demo, _ *look) { d.report.Edit.Changed = []string{"a", "b"} }, "the edit changed 2 filters of hadoop01, not one"},
+		"two operations":      {func(d *demo, _ *look) { d.report.Daemons[0].Operations = 2 }, "did 2 operations for the edit, not one"},
+		"a class made again":  {func(_ *demo, l *look) { l.stats.Classes[0].SentBytes = 10 }, "class same-cabinet counted 5000 bytes before the edit and 10 after it"},
+		"a class that is out": {func(_ *demo, l *look) { l.stats.Classes[1].SentBytes = 5000 }, "class default counted nothing after the edit"},
+		"control made again":  {func(_ *demo, l *look) { l.stats.Classes = l.stats.Classes[:2] }, "class control counted 42 bytes before the edit and 0 after it"},
+		"past the classes":    {func(_ *demo, l *look) { l.stats.DirectPackets = 1 }, "1 packets went past all classes"},
+	} {
+		d := &demo{}
+		d.report.Classes = []demoClass{{Name: "same-cabinet", ClassID: "1:10"}, {Name: "default", ClassID: "1:100"}, {Name: "control", ClassID: "1:ffff"}}
+		d.report.Daemons = []demoDaemon{{measured, 1}, {"hadoop03", 7}}
+		d.report.Edit.Changed = []string{"a"}
+		last := at(9000)
+		c.change(d, &last)
+		err := d.checkEdit(at(5000), last)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
