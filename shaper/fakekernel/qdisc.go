@@ -24,9 +24,6 @@ func (k *Kernel) qdisc(verb tc.Verb, q tc.Qdisc) error {
 		if !ok {
 			return refused(syscall.ENOENT, "Specified class not found")
 		}
-		if c.Level > 0 && verb != tc.Delete {
-			return refused(syscall.EINVAL, "")
-		}
 		holder, old = c, c.leaf
 	}
 	if old != nil && old.Handle == 0 {
@@ -49,6 +46,8 @@ func (k *Kernel) qdisc(verb tc.Verb, q tc.Qdisc) error {
 			return refused(syscall.EINVAL, "Cannot move an existing qdisc to a different parent")
 		case verb == tc.Change:
 			return refused(syscall.ENOENT, "Qdisc not found. To create specify NLM_F_CREATE flag")
+		case holder != nil && holder.Level > 0:
+			return refused(syscall.EINVAL, "")
 		}
 		k.graft(holder, q)
 		return nil
