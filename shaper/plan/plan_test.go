@@ -64,7 +64,7 @@ func tree() input {
 		{Name: "same-cabinet", ID: 0x10, Parent: "bulk", Prio: 2, Rate: 4e9, Ceil: 10e9, Burst: 1600, Cburst: 3200, Quantum: 9000},
 		{Name: "cross-cabinet", ID: 0x20, Parent: "bulk", Prio: 3, Rate: 1e6, Ceil: 2e6, Leaf: config.Leaf{Kind: "bfifo"}},
 		{Name: "slow", ID: 0xfffe, Rate: 8, Ceil: 8, Leaf: config.Leaf{Kind: "pfifo", Limit: 7}},
-		{Name: "fast", ID: 0x5, Rate: 400e9, Ceil: 400e9, Leaf: config.Leaf{Kind: "fq_codel"}},
+		{Name: "fast", ID: 0x5, Rate: 400e9, Ceil: 400e9, Leaf: config.Leaf{Kind: "bfifo", Limit: 50_000_000}},
 		{Name: "bulk", ID: 0x200, Inner: true, Parent: "all", Rate: 8e9, Ceil: 10e9},
 		{Name: "default", ID: 0x2, Parent: "all", Rate: 1e9, Ceil: 1e9},
 	}
