@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +13,8 @@ import (
 	"bulkshaper/shaper/tc"
 )
 
-// The tests of this file and of facts_u32_test.go hold what the program takes for granted of the kernel. One that fails on a
-// new kernel says what has to be thought over.
+// The tests of the files facts_*.go hold what the program takes for granted of the kernel. One that fails on another kernel says what
+// has to be thought over. They were seen to hold on 6.18.44 and on Debian's 6.1.170 (amd64, cloud).
 
 // packets are the packets of each class since the kernel has it, by minor number; -1 are those that bypassed all classes.
 func packets(t *testing.T, k *Kernel) map[int]uint64 {
@@ -176,7 +175,7 @@ func TestFactClassBeforeFilterOrNoProtection(t *testing.T) {
 	mustApply(t, k, add(filter(1, "10.0.0.1/32", 0x77)), add(class(0x77, mbit)))
 	mustApply(t, k, remove(class(0x77, mbit)))
 	mustApply(t, k, add(filter(2, "10.0.0.2/32", 0x10)))
-	if err := applyErrors(t, k, remove(class(0x10, mbit)))[0]; !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "in use") {
+	if err := applyErrors(t, k, remove(class(0x10, mbit)))[0]; !errors.Is(err, unix.EBUSY) {
 		t.Errorf("got %v", err)
 	}
 }
