@@ -117,3 +117,14 @@ func TestRunReportsErrors(t *testing.T) {
 		t.Error("no error from a batch with nonsense")
 	}
 }
+
+func TestWithARP(t *testing.T) {
+	if out := New(t).Run(t, "ip", "link", "show", Interface); !strings.Contains(out, "NOARP") {
+		t.Errorf("ARP is on: %s", out)
+	}
+	n := New(t, WithARP())
+	if out := n.Run(t, "ip", "link", "show", Interface); strings.Contains(out, "NOARP") {
+		t.Errorf("ARP is off: %s", out)
+	}
+	n.Send(t, destinations[0], 1)
+}
