@@ -37,16 +37,18 @@ func (c *comparison) sortFilters() {
 		c.outside[f.ClassID] = true
 		g := group{f.Pref, f.Protocol, f.Kind}
 		if _, seen := counts[g]; !seen {
-			order = append(order, g)
+			order, counts[g] = append(order, g), 0
 		}
 		if f.Kind != tc.KindU32 || f.IsNode() {
 			counts[g]++
-		} else {
-			counts[g] += 0
 		}
 	}
 	for _, g := range order {
-		c.foreign = append(c.foreign, fmt.Sprintf("%d %s filters of protocol %s at pref %d", counts[g], g.kind, g.protocol, g.pref))
+		if isOurs(tc.Filter{Parent: c.root.Handle, Pref: g.pref, Protocol: g.protocol, Kind: g.kind}) {
+			c.foreign = append(c.foreign, fmt.Sprintf("hash tables at pref %d, which a foreign filter links to", g.pref))
+			continue
+		}
+		c.foreign = append(c.foreign, fmt.Sprintf("%s filters of protocol %s at pref %d (%d)", g.kind, g.protocol, g.pref, counts[g]))
 	}
 }
 
