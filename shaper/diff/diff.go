@@ -74,6 +74,7 @@ type comparison struct {
 	leaves   map[tc.Handle]tc.Qdisc    // observed, by the class above
 	wanted   map[tc.Handle]plan.Class
 	byPref   map[uint16][]tc.Filter // observed at our prefs, sorted by handle
+	roots    map[uint16]uint32      // the id of each pref's root table
 	outside  map[tc.Handle]bool     // classes that foreign filters lead to
 	doomed   map[tc.Handle]bool     // classes that are to go
 	moved    map[tc.Handle]bool     // leaf classes that get another parent

@@ -1,6 +1,6 @@
 // Package diff compares the observed state of an interface with the wanted one and gives the operations that lead from one to
 // the other, in an order in which no packet gets what neither plan says. It is pure, keeps nothing between calls, and imports
-// plan and tc.
+// plan, tc and u32.
 //
 // Same identity and equal parameters are two questions. A qdisc is the same by parent and handle, a class by its id, a filter by
 // pref and what it matches (a filter's match cannot be changed, whatever the kernel answers; its class can). What is the same

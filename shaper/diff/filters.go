@@ -8,6 +8,7 @@ import (
 
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
+	"bulkshaper/shaper/u32"
 )
 
 // sortFilters tells ours from foreign ones. Ours are the u32 filters at our prefs, but for hash tables that foreign filters link to.
@@ -18,6 +19,7 @@ func (c *comparison) sortFilters() {
 		protocol, own := plan.OwnPref(f.Pref)
 		return own && f.Parent == c.root.Handle && f.Kind == tc.KindU32 && f.Protocol == protocol
 	}
+	c.roots = u32.RootTables(filters)
 	lent := lentTables(filters, isOurs)
 	type group struct {
 		pref     uint16
@@ -86,9 +88,6 @@ func (c *comparison) compareFilters() {
 	c.deleteTables()
 }
 
-// firstRoot is the lowest id of root tables: the kernel numbers them from 800 on, tables made with an id lie below.
-const firstRoot = 0x800
-
 // lastNode is the highest node id. Those above plan.MaxNodes are room to add before deleting.
 const lastNode = 0xfff
 
@@ -101,7 +100,7 @@ func (c *comparison) compareList(have []tc.Filter, want []plan.Filter) {
 		if !f.IsNode() {
 			continue
 		}
-		if f.Handle.Table() >= firstRoot {
+		if f.Handle.Table() == c.roots[f.Pref] {
 			nodes = append(nodes, f)
 			times[f.Handle]++
 		} else {

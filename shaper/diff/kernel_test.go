@@ -101,6 +101,34 @@ func TestRealKernelFollows(t *testing.T) {
 	})
 }
 
+// TestTablesThatTheKernelNumbered: tables without an id get one of the kernel's, like root tables. At our prefs they go, with their
+// nodes, and are not taken for the list.
+func TestTablesThatTheKernelNumbered(t *testing.T) {
+	n, k := openKernel(t)
+	p := base().plan(t)
+	k.apply(t, p)
+	n.TC("filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "12000", "u32", "divisor", "1")
+	id := uint32(0)
+	for _, f := range k.observe(t).Filters {
+		if f.Pref == 12000 && f.Divisor != 0 {
+			id = max(id, f.Handle.Table())
+		}
+	}
+	table := tc.MakeU32Handle(id, 0, 0).String()
+	if err := n.TCBatch("filter add dev eth1 parent 1: protocol ip pref 12000 handle " + table + ":1 u32 ht " + table + " match ip dst 10.0.0.7/32 flowid 1:10\n" +
+		"filter add dev eth1 parent 1: protocol ip pref 12000 handle ::9 u32 match ip dst 10.0.0.0/24 link " + table + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	s := base()
+	s.destinations = append(s.destinations, "10.0.0.7/32 c10") // as in the table, where it does not count
+	k.apply(t, s.plan(t))
+	for _, f := range k.observe(t).Filters {
+		if f.Handle.Table() == id || f.Link != 0 {
+			t.Errorf("left: %s", f.Ident())
+		}
+	}
+}
+
 // TestRealPacketsFollow: real packets are counted in the class that the plan gives their address, before and after a change, and
 // counters go on.
 func TestRealPacketsFollow(t *testing.T) {

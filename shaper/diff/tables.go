@@ -16,7 +16,7 @@ func (c *comparison) deleteTables() {
 	for _, pref := range slices.Sorted(maps.Keys(c.byPref)) {
 		for _, f := range c.byPref[pref] {
 			switch id := f.Handle.Table(); {
-			case id == 0 || id >= firstRoot:
+			case id == c.roots[pref]:
 			case f.Divisor != 0:
 				tables[id] = f
 			case f.IsNode():

@@ -15,7 +15,8 @@ func (p *Plan) Default() Class { return p.Classes[len(p.Classes)-1] }
 //     sends the three together). The control class serves, since it is always there and at the root.
 //   - The default class comes last. While it does not exist, a packet that no filter matches, or whose filter's class does not
 //     exist, goes out directly, as it did before; with the default class standing it would be held to the default's rate before
-//     its own filter is there.
+//     its own filter is there. The price: the kernel does not bind a filter to a class that is made after it, so the default
+//     class can be deleted by others while filters lead to it.
 func (p *Plan) Ops() []tc.Op {
 	ops := []tc.Op{{Verb: tc.Add, Object: p.Root, Why: "no shaping of ours stands"}}
 	add := func(c Class) {

@@ -179,3 +179,13 @@ func TestRootQdisc(t *testing.T) {
 		t.Error("a state without qdiscs has a root")
 	}
 }
+
+func TestProtocolString(t *testing.T) {
+	for p, want := range map[Protocol]string{
+		ProtocolAll: "all", ProtocolIP: "ip", ProtocolARP: "arp", ProtocolVLAN: "802.1q", ProtocolIPv6: "ipv6", ProtocolQinQ: "802.1ad", 0x88cc: "0x88cc",
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("Protocol(%#x) is %q, want %q", uint16(p), got, want)
+		}
+	}
+}
