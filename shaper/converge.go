@@ -85,15 +85,21 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	return out, nil
 }
 
-// withhold takes out the deletions of classes that keep names.
+// withhold takes out the deletions of classes that keep names, but for those of classes that are added again.
 func withhold(ops []tc.Op, keep func(tc.Handle) bool) ([]tc.Op, []tc.Handle) {
 	if keep == nil {
 		return ops, nil
 	}
+	again := map[tc.Handle]bool{}
+	for _, op := range ops {
+		if c, ok := op.Object.(tc.Class); ok && op.Verb == tc.Add {
+			again[c.ID] = true
+		}
+	}
 	var now []tc.Op
 	var held []tc.Handle
 	for _, op := range ops {
-		if c, ok := op.Object.(tc.Class); ok && op.Verb == tc.Delete && keep(c.ID) {
+		if c, ok := op.Object.(tc.Class); ok && op.Verb == tc.Delete && !again[c.ID] && keep(c.ID) {
 			held = append(held, c.ID)
 			continue
 		}

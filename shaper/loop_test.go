@@ -463,3 +463,24 @@ func TestLoopLetsAClassDrain(t *testing.T) {
 		}
 	})
 }
+
+// TestLoopMovesABusyClass gives a class with packets in it another parent: it is not held back, since it is made again.
+func TestLoopMovesABusyClass(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.kernel.SetBacklog(tc.MakeHandle(1, 0x30), 40)
+		next := benchInput(nil)
+		classes := append([]config.Class(nil), next.Config.Classes...)
+		for i := range classes {
+			if classes[i].Name == "priority-role" {
+				classes[i].Parent = "top"
+			}
+		}
+		top := classes[0]
+		top.Name, top.ID, top.Rate = "top", 0x5, config.Rate{Percent: 50}
+		next.Config.Classes = append(classes, top)
+		b.inputs.set(next, nil)
+		b.files <- struct{}{}
+		b.wait(time.Second)
+		b.shaped()
+	})
+}

@@ -112,7 +112,7 @@ func (l *Loop) record(out Outcome, drift bool) {
 		if ce := l.Log.Check(zap.DebugLevel, "operation"); ce != nil {
 			ce.Write(zap.String("op", r.Op.String()), zap.String("why", r.Op.Why), zap.Error(r.Err))
 		}
-		if r.Err == nil && drift {
+		if r.Err == nil && drift && !r.Op.Barrier {
 			l.Recorder.DriftRepaired(r.Op.Object.Type())
 			repaired[r.Op.Object.Type()] = true
 		}

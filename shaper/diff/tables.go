@@ -91,5 +91,5 @@ func (c *comparison) needsBarrier() bool {
 // that after it no packet is left that has seen the filters from before.
 func (c *comparison) barrier() tc.Op {
 	class := c.wanted[tc.MakeHandle(tc.Major, tc.ControlMinor)].Class
-	return tc.Op{Verb: tc.Change, Object: class, Why: "nothing of it: packets under way finish with the filters they met before those are deleted", Hitless: true}
+	return tc.Op{Verb: tc.Change, Object: class, Why: "nothing of it: packets under way finish with the filters they met before those are deleted", Hitless: true, Barrier: true}
 }

@@ -30,6 +30,8 @@ type Op struct {
 	Why string
 	// Hitless says that no packet is dropped, reordered or sent by a class that neither the old nor the new plan gives it.
 	Hitless bool
+	// Barrier says that the operation changes nothing: what comes behind it has to wait for packets that are being classified.
+	Barrier bool
 }
 
 // TC is the operation as a line for tc -batch.
