@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
@@ -56,7 +59,7 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 		out.Converged = len(draining) == 0
 		return out, nil
 	}
-	out.Results = k.Apply(ctx, state.Link, ops)
+	out.Results = apply(ctx, k, state.Link, ops)
 	out.Took = time.Since(start)
 	var failed error
 	for _, r := range out.Results {
@@ -83,6 +86,65 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	}
 	out.Converged = len(draining) == 0
 	return out, nil
+}
+
+// A hash table that was unlinked cannot be deleted while packets may be in it: the kernel answers EBUSY for 20 to 45 ms, and
+// as long again for each table below it.
+const (
+	tablePoll     = 5 * time.Millisecond
+	tablePatience = 2 * time.Second
+)
+
+// apply does the operations in order, and has patience with tables.
+func apply(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {
+	var results []tc.Result
+	for len(ops) > 0 {
+		n := 0
+		tables := deletesTable(ops[0])
+		for n < len(ops) && deletesTable(ops[n]) == tables {
+			n++
+		}
+		var done []tc.Result
+		if tables {
+			done = deleteTables(ctx, k, link, ops[:n])
+		} else {
+			done = k.Apply(ctx, link, ops[:n])
+		}
+		results, ops = append(results, done...), ops[n:]
+		if slices.ContainsFunc(done, func(r tc.Result) bool { return r.Err != nil }) {
+			break
+		}
+	}
+	for _, op := range ops {
+		results = append(results, tc.Result{Op: op, Err: tc.ErrNotTried})
+	}
+	return results
+}
+
+func deletesTable(op tc.Op) bool {
+	f, ok := op.Object.(tc.Filter)
+	return ok && op.Verb == tc.Delete && f.Divisor != 0
+}
+
+// deleteTables tries again and again what is busy.
+func deleteTables(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {
+	var done []tc.Result
+	for end := time.Now().Add(tablePatience); ; {
+		var busy []tc.Op
+		var waiting []tc.Result
+		for _, r := range k.Apply(ctx, link, ops) {
+			if errors.Is(r.Err, unix.EBUSY) || errors.Is(r.Err, tc.ErrNotTried) {
+				busy, waiting = append(busy, r.Op), append(waiting, r)
+				continue
+			}
+			done = append(done, r)
+		}
+		if len(busy) == 0 || ctx.Err() != nil || time.Now().After(end) {
+			return append(done, waiting...)
+		}
+		ops = busy
+		time.Sleep(tablePoll)
+	}
 }
 
 // withhold takes out the deletions of classes that keep names, but for those of classes that are added again.
