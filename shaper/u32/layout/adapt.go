@@ -41,8 +41,8 @@ const (
 	// splitAbove is from how many leaves on a bucket that stands is divided: later than one that is made anew, so that a
 	// server that comes and goes does not make and break tables.
 	splitAbove = 12
-	// poor is how many comparisons on average, in 1/2, make it worth asking whether a new layout would do better.
-	poor = 8
+	// longList is divided even if that takes more tables than planned.
+	longList = 512
 	// rounds bounds how often the tree is gone through for places to improve.
 	rounds = 8
 )
@@ -55,7 +55,8 @@ func (t *Tree) Adapt(items []Item, opts Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := adapter{tree: &Tree{place: t.place, rootID: t.rootID, stale: t.stale}, budget: opts.Budget}
+	a := adapter{tree: &Tree{place: t.place, rootID: t.rootID, stale: t.stale}, budget: opts.Budget,
+		chooser: newChooser(t.place.width(), basePrice)}
 	if a.budget == 0 {
 		a.budget = DefaultBudget
 	}
@@ -67,26 +68,16 @@ func (t *Tree) Adapt(items []Item, opts Options) (*Tree, error) {
 	for range rounds {
 		a.changed = false
 		a.improve(&a.tree.root, 0, 0)
+		a.renew(&a.tree.root)
 		if !a.changed {
 			break
 		}
 	}
-	taken := map[uint32]bool{}
-	t.root.tableIDs(taken)
-	ids := numberer{tree: a.tree, taken: func(id uint32) bool { return taken[id] || opts.Taken != nil && opts.Taken(id) }}
+	ids := newNumberer(a.tree, t, opts.Taken)
 	if err := ids.bucket(&a.tree.root, a.tree.rootID, 0); err != nil {
 		return nil, err
 	}
 	return a.tree, nil
-}
-
-func (b *bucket) tableIDs(ids map[uint32]bool) {
-	for _, l := range b.links {
-		ids[l.table.id] = true
-		for i := range l.table.buckets {
-			l.table.buckets[i].tableIDs(ids)
-		}
-	}
 }
 
 // route puts items into the tables of old. Tables that get nothing are left out.
@@ -138,17 +129,28 @@ func match(old []leaf, items []item) []leaf {
 // adapter is the work of one Adapt.
 type adapter struct {
 	tree    *Tree
-	budget  int // tables
-	used    int // tables
+	chooser *chooser // at the base price
+	budget  int      // tables
+	used    int      // tables
 	changed bool
 }
 
-// fresh lays out items anew, in at most budget tables if that can be: the price goes up until it is so.
+// fresh lays out items anew, in at most budget tables if that can be: the price goes up until it is so. Since a dearer table may by
+// chance lead to better windows, somewhat higher prices are tried too.
 func (a *adapter) fresh(items []item, key uint8, depth, budget int) bucket {
-	for price := basePrice; ; price *= 4 {
-		b := newChooser(a.tree.place.width(), price).build(slices.Clone(items), key, depth, true)
-		if b.tables() <= max(budget, 0) {
-			return b
+	var best bucket
+	var found weight
+	for c, more := a.chooser, 2; ; c = newChooser(c.width, 2*c.price) {
+		b := c.build(slices.Clone(items), key, depth, true)
+		w := b.weigh()
+		if w.tables > max(budget, 0) {
+			continue
+		}
+		if found.items == 0 || w.cost < found.cost {
+			best, found = b, w
+		}
+		if more--; c == a.chooser || more < 0 {
+			return best
 		}
 	}
 }
@@ -163,20 +165,28 @@ func (a *adapter) improve(b *bucket, key uint8, depth int) {
 		}
 	}
 	if len(b.leaves) > splitAbove {
-		items := make([]item, len(b.leaves))
-		for i, x := range b.leaves {
-			items[i] = x.item
-		}
-		c := newChooser(a.tree.place.width(), basePrice)
-		n := c.build(items, key, depth, true)
-		if tables := n.tables(); tables > 0 && a.used+tables <= a.budget {
-			a.used, a.changed = a.used+tables, true
-			b.links = append(b.links, n.links...)
-			b.leaves = rematch(b.leaves, n.leaves)
-		}
+		a.split(b, key, depth)
 	}
-	if len(b.links) > 0 {
-		a.renew(b, key, depth)
+}
+
+// split divides the leaves of b.
+func (a *adapter) split(b *bucket, key uint8, depth int) {
+	room := a.budget - a.used
+	if len(b.leaves) > longList {
+		room = max(room, 64)
+	}
+	if room <= 0 {
+		return
+	}
+	items := make([]item, len(b.leaves))
+	for i, x := range b.leaves {
+		items[i] = x.item
+	}
+	n := a.fresh(items, key, depth, room)
+	if tables := n.tables(); tables > 0 {
+		a.used, a.changed = a.used+tables, true
+		b.links = append(b.links, n.links...)
+		b.leaves = rematch(b.leaves, n.leaves)
 	}
 }
 
@@ -189,21 +199,21 @@ func rematch(old, leaves []leaf) []leaf {
 	return match(old, items)
 }
 
-// renew lays b out anew if that is clearly better for the packets or takes far fewer tables.
-func (a *adapter) renew(b *bucket, key uint8, depth int) {
+// renew lays the whole out anew if that is clearly better for the packets or takes far fewer tables.
+func (a *adapter) renew(b *bucket) {
 	w := b.weigh()
-	isPoor := 2*w.cost > poor*w.items
-	isEmpty := depth == 0 && w.tables > 64 && w.items < 16*w.tables
-	if !isPoor && !isEmpty {
+	isPoor := w.cost > 2*a.chooser.estimate(w.items)
+	isEmpty := w.tables > 64 && w.items < 16*w.tables
+	if w.tables == 0 || !isPoor && !isEmpty {
 		return
 	}
-	n := a.fresh(b.items(nil), key, depth, a.budget-a.used+w.tables)
+	n := a.fresh(b.items(nil), 0, 0, a.budget)
 	m := n.weigh()
-	better := isPoor && 4*m.cost < 3*w.cost
+	better := isPoor && 3*m.cost < 2*w.cost
 	smaller := isEmpty && 3*m.tables < w.tables && m.cost <= w.cost
 	if better || smaller {
 		n.leaves = rematch(b.leaves, n.leaves)
-		a.used, a.changed = a.used-w.tables+m.tables, true
+		a.used, a.changed = m.tables, true
 		*b = n
 	}
 }

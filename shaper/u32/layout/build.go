@@ -35,16 +35,20 @@ func (c *chooser) choose(items []item, key uint8, depth int, look bool) (window,
 	if len(found) == 0 {
 		return window{}, false
 	}
-	best := found[0]
-	if len(found) > 1 {
-		for i := range found {
-			found[i].cost = c.tryOut(items, found[i].window, key, depth)
-			if i == 0 || found[i].cost < best.cost {
-				best = found[i]
-			}
+	if len(found) == 1 {
+		return found[0].window, found[0].cost < listCost(len(items))
+	}
+	// Estimates are low rather than high: once one is over what a trial gave, the rest need none.
+	best := candidate{cost: listCost(len(items))}
+	for _, f := range found {
+		if f.cost >= best.cost {
+			break
+		}
+		if cost := c.tryOut(items, f.window, key, depth); cost < best.cost {
+			best = candidate{f.window, cost}
 		}
 	}
-	return best.window, best.cost < listCost(len(items))
+	return best.window, best.bits > 0
 }
 
 // tried is how many items at most are laid out for a trial.
@@ -138,26 +142,28 @@ func partition(items []item, w window) [][]item {
 	return parts
 }
 
-// weight is what a bucket costs.
+// weight is what a bucket or a table costs.
 type weight struct {
-	// cost is comparisons summed over items, about: how far a packet for an item behind a link looks into the table is taken to be
-	// the average of its buckets.
+	// cost is comparisons summed over items. A packet for an item behind a link is taken to meet an average bucket in its table.
 	cost          int
 	items, tables int
+	// miss is the comparisons of a packet that finds nothing, in 1/64.
+	miss int
 }
 
 func (b *bucket) weigh() weight {
 	var sum weight
-	before := 0 // comparisons of a packet that finds nothing in the links so far
 	for _, l := range b.links {
 		w := l.table.weigh()
-		sum.cost += w.cost + w.items*(1+before)
+		sum.cost += w.cost + w.items + w.items*sum.miss/64
 		sum.items += w.items
 		sum.tables += w.tables + 1
-		before += 1 + w.items/len(l.table.buckets)
+		sum.miss += 64 + w.miss
 	}
-	sum.items += len(b.leaves)
-	sum.cost += listCost(len(b.leaves)) + before*len(b.leaves)
+	n := len(b.leaves)
+	sum.cost += listCost(n) + n*sum.miss/64
+	sum.items += n
+	sum.miss += 64 * n
 	return sum
 }
 
@@ -165,7 +171,8 @@ func (t *table) weigh() weight {
 	var sum weight
 	for i := range t.buckets {
 		w := t.buckets[i].weigh()
-		sum.cost, sum.items, sum.tables = sum.cost+w.cost, sum.items+w.items, sum.tables+w.tables
+		sum = weight{sum.cost + w.cost, sum.items + w.items, sum.tables + w.tables, sum.miss + w.miss}
 	}
+	sum.miss /= len(t.buckets)
 	return sum
 }

@@ -10,9 +10,37 @@ import (
 
 // numberer gives ids to tables and nodes that have none.
 type numberer struct {
-	tree  *Tree
-	taken func(id uint32) bool // of tables
-	next  uint32
+	tree   *Tree
+	old    *Tree
+	tables map[uint32]*table // of old, by id
+	taken  func(id uint32) bool
+	next   uint32
+}
+
+func newNumberer(tree, old *Tree, taken func(id uint32) bool) *numberer {
+	n := &numberer{tree: tree, old: old, tables: map[uint32]*table{}, taken: taken}
+	n.collect(&old.root)
+	return n
+}
+
+func (n *numberer) collect(b *bucket) {
+	for _, l := range b.links {
+		n.tables[l.table.id] = l.table
+		for i := range l.table.buckets {
+			n.collect(&l.table.buckets[i])
+		}
+	}
+}
+
+// oldBucket is what stands at the place of a bucket, nil if nothing does.
+func (n *numberer) oldBucket(id, index uint32) *bucket {
+	if id == n.tree.rootID {
+		return &n.old.root
+	}
+	if t := n.tables[id]; t != nil {
+		return &t.buckets[index]
+	}
+	return nil
 }
 
 const (
@@ -54,7 +82,7 @@ func (n *numberer) bucket(b *bucket, id, index uint32) error {
 	isNew := func(x leaf) bool { return x.node == 0 }
 	if slices.ContainsFunc(b.leaves, isNew) || slices.ContainsFunc(b.links, func(l *link) bool { return l.node == 0 }) {
 		slices.SortFunc(b.leaves, func(x, y leaf) int { return longestFirst(x.item, y.item) })
-		u := newUsed(b, n.tree.stale[place])
+		u := newUsed(n.oldBucket(id, index), n.tree.stale[place])
 		if !n.insert(b, u) && !n.renumber(b, u) {
 			return &CrowdedError{Place: n.tree.place, Bucket: place, Nodes: len(b.links) + len(b.leaves)}
 		}
@@ -66,7 +94,7 @@ func (n *numberer) bucket(b *bucket, id, index uint32) error {
 // table gives t the lowest free id.
 func (n *numberer) table(t *table) error {
 	for n.next++; n.next <= MaxTable; n.next++ {
-		if !n.taken(n.next) {
+		if n.tables[n.next] == nil && (n.taken == nil || !n.taken(n.next)) {
 			t.id = n.next
 			return nil
 		}
@@ -74,20 +102,23 @@ func (n *numberer) table(t *table) error {
 	return fmt.Errorf("lay out the %s destinations: all %d ids of hash tables are taken", n.tree.place.Protocol, MaxTable)
 }
 
-// used is the ids of nodes in a bucket that cannot be had.
+// used is the ids of nodes in a bucket that cannot be had: also of those that are about to go, since they stand until then.
 type used [(lastNode + 1) / 64]uint64
 
 func newUsed(b *bucket, stale []uint32) *used {
 	u := &used{}
 	u.set(0)
+	for _, id := range stale {
+		u.set(id)
+	}
+	if b == nil {
+		return u
+	}
 	for _, l := range b.links {
 		u.set(l.node)
 	}
 	for _, x := range b.leaves {
 		u.set(x.node)
-	}
-	for _, id := range stale {
-		u.set(id)
 	}
 	return u
 }

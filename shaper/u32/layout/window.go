@@ -2,6 +2,7 @@ package layout
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -12,6 +13,9 @@ const (
 	shortList = 5
 	// sampleSize is from how many items windows are chosen, where there are more.
 	sampleSize = 8192
+	// manyItems are divided into at least manyBuckets, if any window does.
+	manyItems   = 4096
+	manyBuckets = 16
 	// candidates is how many windows are looked at closely.
 	candidates = 5
 	// exact is up to how many items estimates are kept.
@@ -30,8 +34,8 @@ func newChooser(width, price int) *chooser {
 	for n := range c.ideal {
 		c.ideal[n] = listCost(n)
 		if n > shortList {
-			// One table, and what falls into one bucket by chance.
-			c.ideal[n] = min(c.ideal[n], price+2*n+n*(n-1)/512)
+			// One table and what falls into one bucket by chance, or more of them.
+			c.ideal[n] = min(c.ideal[n], price+2*n+n*(n-1)/512, c.divided(n))
 		}
 	}
 	return c
@@ -45,9 +49,24 @@ func (c *chooser) estimate(n int) int {
 	if n < len(c.ideal) {
 		return c.ideal[n]
 	}
-	q, r := n/256, n%256
-	low := c.estimate(q)
-	return c.price + n + 256*low + r*(c.estimate(q+1)-low)
+	return c.divided(n)
+}
+
+// divided is the estimate of a table that leads to others, with the best number of buckets.
+func (c *chooser) divided(n int) int {
+	best := math.MaxInt
+	for bits := 1; bits <= maxBits; bits++ {
+		buckets := 1 << bits
+		q, r := n/buckets, n%buckets
+		if q < shortList {
+			break
+		}
+		if q+1 >= len(c.ideal) && bits < maxBits {
+			continue
+		}
+		best = min(best, c.price+n+(buckets-r)*c.estimate(q)+r*c.estimate(q+1))
+	}
+	return best
 }
 
 // candidate is a window and an estimate of the cost with it.
@@ -73,14 +92,13 @@ func (c *chooser) windows(items []item, most int) []candidate {
 		varying.hi |= x.hi ^ sample[0].hi
 		varying.lo |= x.lo ^ sample[0].lo
 	}
+	// Estimates of large buckets are too good: that bits tell their items apart as well is not looked at.
 	var found []candidate
-	for start := range c.width {
-		if varying.bit(start) == 0 {
-			continue
-		}
-		if best, ok := c.windowAt(sample, scale, uint8(start)); ok {
-			found = append(found, best)
-		}
+	if len(items) > manyItems {
+		found = c.windowsOf(sample, scale, varying, manyBuckets)
+	}
+	if len(found) == 0 {
+		found = c.windowsOf(sample, scale, varying, 2)
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.start, b.start)) })
 	var apart []candidate
@@ -93,8 +111,23 @@ func (c *chooser) windows(items []item, most int) []candidate {
 	return apart
 }
 
-// windowAt is the best window that begins at start: the one whose buckets promise the least cost. sample is one item of scale.
-func (c *chooser) windowAt(sample []item, scale int, start uint8) (candidate, bool) {
+// windowsOf is the best window for each start at one of the varying bits.
+func (c *chooser) windowsOf(sample []item, scale int, varying address, buckets int) []candidate {
+	var found []candidate
+	for start := range c.width {
+		if varying.bit(start) == 0 {
+			continue
+		}
+		if best, ok := c.windowAt(sample, scale, uint8(start), buckets); ok {
+			found = append(found, best)
+		}
+	}
+	return found
+}
+
+// windowAt is the best window that begins at start: the one whose buckets promise the least cost, and of which at least so many are
+// not empty. sample is one item of scale.
+func (c *chooser) windowAt(sample []item, scale int, start uint8, buckets int) (candidate, bool) {
 	bits := uint8(min(maxBits, c.width-int(start)))
 	var counts [1 << maxBits]int
 	var short [maxBits][]item // too short for the widest window, by what they exceed its start
@@ -135,7 +168,7 @@ func (c *chooser) windowAt(sample []item, scale int, start uint8) (candidate, bo
 		if outside := (len(sample) - inside) * scale; outside > 0 {
 			cost += c.estimate(outside) + 2*outside // they are looked for in the table first
 		}
-		if used > 1 && (!ok || cost < best.cost) {
+		if used >= buckets && (!ok || cost < best.cost) {
 			best, ok = candidate{w, cost}, true
 		}
 	}
