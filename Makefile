@@ -48,7 +48,11 @@ fuzz: ## every fuzzer for FUZZTIME each (default 30s)
 	    echo "== $$(dirname $$f) $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) $$(dirname $$f); done; done
 
 .PHONY: bench
-bench: ## the benchmarks, each with its baseline
+bench: build ## the figures that bulkshaper is judged by, each with its baseline (needs root and iproute2); JSON=FILE writes them as JSON too
+	$(GO) run ./cmd/bench -program bin/bulkshaper $(if $(JSON),-json $(JSON))
+
+.PHONY: bench-go
+bench-go: ## the benchmarks of the packages, each with its baseline
 	$(GO) test -run '^$$' -bench . -benchmem -exec '$(subst ','\'',$(ISOLATE))' ./...
 
 .PHONY: clean

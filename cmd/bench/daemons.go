@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// daemonFigures are those of running daemons: edits, scrapes, idleness, memory.
+func (r *runner) daemonFigures(ctx context.Context) {
+	few, some, many := countOf(r.few), countOf(r.some), countOf(r.many)
+	rows := map[string]figure{
+		"edit-some":   {Name: "rename to kernel, " + some + " servers", Unit: "ms", Limit: 50, Note: "debounce 0"},
+		"edit-many":   {Name: "rename to kernel, " + many + " servers", Unit: "ms", Limit: 250, Note: "debounce 0"},
+		"scrape":      {Name: "a scrape at " + many + " destinations", Unit: "ms", Against: few, Limit: 1.2},
+		"idle-some":   {Name: "processor time of a minute, " + some + " servers", Unit: "s", Limit: 0.1},
+		"idle-many":   {Name: "processor time of a minute, " + many + " servers", Unit: "s", Limit: 0.5},
+		"memory-some": {Name: "resident memory, " + some + " servers", Unit: "MiB", Limit: 64},
+		"memory-many": {Name: "resident memory, " + many + " servers", Unit: "MiB", Limit: 256},
+	}
+	order := []string{"edit-some", "edit-many", "scrape", "idle-some", "idle-many", "memory-some", "memory-many"}
+	report := func(id string, f figure) {
+		f.ID = id
+		r.report(f)
+		delete(rows, id)
+	}
+	fail := func(err error) {
+		for _, id := range order {
+			if f, left := rows[id]; left {
+				report(id, f.fail(err))
+			}
+		}
+	}
+	daemons := map[int]*daemon{}
+	for _, n := range []int{r.few, r.some, r.many} {
+		d, err := r.startDaemon(ctx, n)
+		if err != nil {
+			fail(fmt.Errorf("%s servers: %w", countOf(n), err))
+			break
+		}
+		defer d.stop()
+		daemons[n] = d
+	}
+	if len(rows) == 0 {
+		return
+	}
+	sized := []struct {
+		suffix string
+		*daemon
+	}{{"-some", daemons[r.some]}, {"-many", daemons[r.many]}}
+	for _, d := range sized {
+		id := "edit" + d.suffix
+		values, err := d.edits(ctx, r.repeats)
+		if err != nil {
+			report(id, rows[id].fail(err))
+			continue
+		}
+		report(id, rows[id].measured(values...))
+	}
+	if p, err := r.scrapes(ctx, daemons[r.many], daemons[r.few]); err != nil {
+		report("scrape", rows["scrape"].fail(err))
+	} else {
+		report("scrape", rows["scrape"].compared(p))
+	}
+	idle, err := r.idleTimes(ctx, []*daemon{daemons[r.some], daemons[r.many]})
+	if err != nil {
+		fail(err)
+		return
+	}
+	for i, d := range sized {
+		id := "idle" + d.suffix
+		f := rows[id]
+		f.Note = fmt.Sprintf("%d s with two read-backs and a rescan, as a minute has", r.idle)
+		report(id, f.measured(idle[i]))
+	}
+	for _, d := range sized {
+		id := "memory" + d.suffix
+		resident, err := d.memory("VmRSS")
+		peak, err2 := d.memory("VmHWM")
+		if err != nil || err2 != nil {
+			report(id, rows[id].fail(fmt.Errorf("%w %w", err, err2)))
+			continue
+		}
+		f := rows[id]
+		f.Note = fmt.Sprintf("after edits; at most it was %s", number(peak))
+		report(id, f.measured(resident))
+	}
+}
+
+// edits times edits, the first of which does not count.
+func (d *daemon) edits(ctx context.Context, times int) ([]float64, error) {
+	var values []float64
+	for i := range times + 1 {
+		v, err := d.edit(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			values = append(values, v)
+		}
+	}
+	return values, d.settle(ctx)
+}
+
+// scrapes times scrapes of both daemons in turn.
+func (r *runner) scrapes(ctx context.Context, many, few *daemon) (p pairs, err error) {
+	scrape := func(d *daemon) (float64, error) {
+		return timed(func() error {
+			_, err := d.get(ctx, "/metrics")
+			return err
+		})
+	}
+	const perRepeat = 20
+	for i := range perRepeat*r.repeats + perRepeat {
+		x, err := scrape(many)
+		if err != nil {
+			return p, err
+		}
+		y, err := scrape(few)
+		if err != nil {
+			return p, err
+		}
+		if i >= perRepeat {
+			p.add(x, y)
+		}
+	}
+	return p, nil
+}
+
+// idleTimes is the processor time of each daemon while nothing happens.
+func (r *runner) idleTimes(ctx context.Context, daemons []*daemon) ([]float64, error) {
+	values := make([]float64, len(daemons))
+	for i, d := range daemons {
+		if err := d.settle(ctx); err != nil {
+			return nil, err
+		}
+		v, err := d.processorTime()
+		if err != nil {
+			return nil, err
+		}
+		values[i] = -v
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Duration(r.idle) * time.Second):
+	}
+	for i, d := range daemons {
+		v, err := d.processorTime()
+		if err != nil {
+			return nil, err
+		}
+		values[i] += v
+	}
+	return values, nil
+}
+
+func write(path string, text []byte) error {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	return nil
+}
