@@ -58,6 +58,9 @@ func (f *Files) Folders() []string {
 	}
 	if f.path != "" {
 		folders = append(folders, filepath.Dir(f.path))
+		if target, err := filepath.EvalSymlinks(f.path); err == nil {
+			folders = append(folders, filepath.Dir(target))
+		}
 	}
 	return folders
 }

@@ -69,7 +69,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	fileEvents, reloads := make(chan struct{}, 1), make(chan struct{}, 1)
 
 	loop := shaper.New(shaper.Options{
-		Kernel: k, Inputs: files, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
+		Kernel: k, Inputs: watchedFiles{files, watcher}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
@@ -80,6 +80,9 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	group.Go(func() error { forward(ctx, watcher.C(), fileEvents); return nil })
 	group.Go(func() error { forward(ctx, hup, reloads); return nil })
 	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
+	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
+		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
+	}
 	handler := metrics.NewHandler(metrics.HandlerOptions{
 		Gatherer: registry, Source: loop, Ready: notifier.readyError, Healthy: healthy(loop), Log: log, Version: version(),
 	})
@@ -94,6 +97,17 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		return err
 	}
 	return nil
+}
+
+// watchedFiles has what a reading names watched, too: an edit of the config may lead to other folders.
+type watchedFiles struct {
+	*shaper.Files
+	watcher *watch.Watcher
+}
+
+func (f watchedFiles) Load(ctx context.Context) (shaper.Input, error) {
+	defer f.watcher.Again()
+	return f.Files.Load(ctx)
 }
 
 // answerAgain is the wait before a port that was taken, or a run folder that was full, is tried again.

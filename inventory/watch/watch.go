@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -40,6 +41,7 @@ type Watcher struct {
 	folders func() []string
 	opts    Options
 	events  chan Event
+	again   chan struct{}
 	open    func() (notifier, error)
 
 	// What follows belongs to Run.
@@ -71,8 +73,8 @@ func openInotify() (notifier, error) {
 	return inotify{w}, nil
 }
 
-// New makes a watcher of the folders that folders returns. It is asked again at every event and rescan, and may name folders
-// that do not exist. Nothing is watched before Run.
+// New makes a watcher of the folders that folders returns. It is asked again at every event and rescan and by Again, and may name
+// folders that do not exist. Nothing is watched before Run.
 func New(folders func() []string, opts Options) *Watcher {
 	if opts.Rescan <= 0 {
 		opts.Rescan = DefaultRescan
@@ -80,11 +82,20 @@ func New(folders func() []string, opts Options) *Watcher {
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
-	return &Watcher{folders: folders, opts: opts, events: make(chan Event, 1), open: openInotify, watched: make(map[string]folderID)}
+	return &Watcher{folders: folders, opts: opts, events: make(chan Event, 1), again: make(chan struct{}, 1), open: openInotify, watched: make(map[string]folderID)}
 }
 
 // C has the events. Those that come before one is taken are one event.
 func (w *Watcher) C() <-chan Event { return w.events }
+
+// Again has the folders asked for again, since there may be others now: what was read named them. Files in those that are watched
+// from now on may have been changed unseen, so there is an event if there are any.
+func (w *Watcher) Again() {
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
+}
 
 // Run watches until ctx is done and returns its error. The first event, a Rescan, comes as soon as the folders are watched:
 // whoever read files before that may have missed a change. Where folders cannot be watched (no inotify, no watches or
@@ -124,6 +135,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 			w.opts.Log.Debug("file events lost", zap.Error(err))
 			burst.event(time.Now())
 		case <-timer.C:
+		case <-w.again:
+			before := maps.Clone(w.watched)
+			if w.arm(); !maps.Equal(before, w.watched) {
+				w.emit(Rescan)
+			}
 		case <-tick.C:
 			w.arm()
 			w.emit(Rescan)
