@@ -79,6 +79,9 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 	if l.Snapshot().LastReload.Result == ReloadFailure {
 		note = "files mended"
 	}
+	if keys := atStart(l.input.Config, done.input.Config); len(keys) > 0 {
+		l.Log.Warn("used from the next start on", zap.Strings("keys", keys))
+	}
 	l.input, l.planned, l.settled, l.reloadPending = done.input, false, false, true
 	if desired != nil {
 		l.adopt(desired, l.facts)
@@ -113,6 +116,25 @@ func fixed(old, next *config.Config) error {
 	}
 	return inventory.Problems{{File: next.File, Message: "changed while the daemon runs: " + strings.Join(names, ", "),
 		Remedy: "restart the service to use it, or put it back"}}
+}
+
+// atStart are the keys that differ and that only the start of the daemon looks at. The shaping does not depend on them, so the rest
+// of the config is taken.
+func atStart(old, next *config.Config) (keys []string) {
+	for _, key := range []struct {
+		name    string
+		differs bool
+	}{
+		{"inventory.debounce", old.Debounce != next.Debounce},
+		{"inventory.rescan", old.Rescan != next.Rescan},
+		{"log.level", old.Log.Level != next.Log.Level},
+		{"log.format", old.Log.Format != next.Log.Format},
+	} {
+		if key.differs {
+			keys = append(keys, key.name)
+		}
+	}
+	return keys
 }
 
 // problemLines is an error as lines for the status.

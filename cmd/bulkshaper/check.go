@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/policy"
@@ -31,6 +34,9 @@ the exit code 2; errors do. Where the interface exists the whole plan is made, a
 		var about string
 		var warnings []string
 		if err == nil {
+			err = checkWebConfig(input.Config)
+		}
+		if err == nil {
 			for _, w := range input.Inventory.Warnings {
 				warnings = append(warnings, w.String())
 			}
@@ -50,13 +56,23 @@ the exit code 2; errors do. Where the interface exists the whole plan is made, a
 			return &codedError{exitWrong, errors.New(count(len(problems), "error") + " found")}
 		}
 		if err != nil {
-			return wrong(err)
+			out.printf("error: %s\n", err)
+			return &codedError{exitWrong, errors.New("1 error found")}
 		}
 		out.printf("ok: %s, %s, %s; %s\n", count(len(input.Inventory.Servers), "server"), count(len(input.Inventory.Roles), "role"),
 			count(len(warnings), "warning"), about)
 		return out.err
 	}
 	return c
+}
+
+// checkWebConfig reads the web config as the server would. It holds secrets: who may not read it is told nothing about it.
+func checkWebConfig(cfg *config.Config) error {
+	err := web.Validate(cfg.WebConfig)
+	if err == nil || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return inventory.Problems{{File: cfg.WebConfig, Message: err.Error(), Remedy: "correct the file, or metrics.web_config"}}
 }
 
 // checkNode makes the plan as far as this machine can: wholly where the interface exists, without the link's speed where only

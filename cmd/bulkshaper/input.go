@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -58,6 +59,7 @@ func (f *inputFlags) load(ctx context.Context) (shaper.Input, *shaper.Files, err
 // node is one interface and what is wanted there.
 type node struct {
 	input   shaper.Input
+	read    time.Time // when the input was read
 	kernel  *kernel.Kernel
 	state   tc.State
 	desired *shaper.Desired
@@ -76,7 +78,7 @@ func (f *inputFlags) open(ctx context.Context) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{input: input, kernel: k}
+	n := &node{input: input, read: time.Now(), kernel: k}
 	if n.state, err = k.Observe(ctx); err != nil {
 		k.Close()
 		if errors.Is(err, tc.ErrNoInterface) {

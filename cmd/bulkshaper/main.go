@@ -94,18 +94,23 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	})
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
 		clearCommand(), demoCommand(), versionCommand())
-	for _, c := range root.Commands() {
-		usageErrors(c)
-	}
-	root.RunE = func(c *cobra.Command, _ []string) error {
-		_ = c.Help()
-		return wrong(errors.New("no command given"))
-	}
+	root.InitDefaultCompletionCmd()
+	usageErrors(root)
 	return root
 }
 
-// usageErrors gives wrong arguments their exit code.
+// usageErrors gives wrong arguments of c and its commands, and none where one is needed, their exit code.
 func usageErrors(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		usageErrors(below)
+	}
+	if !c.Runnable() { // completion, and the program itself
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			c.SetOut(c.ErrOrStderr())
+			_ = c.Help()
+			return wrong(errors.New("no command given"))
+		}
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {

@@ -118,6 +118,7 @@ func (n *node) status(ctx context.Context) (shaper.Status, error) {
 		return shaper.Status{}, err
 	}
 	snap := shaper.SnapshotOf(n.input, n.desired)
+	snap.LastReload, snap.LastSuccess = shaper.Reload{Time: n.read, Result: shaper.ReloadSuccess}, n.read
 	snap.InterfaceUp = state.Link.Up
 	changes, err := diff.Compute(state, n.desired.Plan, diff.Options{})
 	switch {
