@@ -21,7 +21,8 @@ import (
 )
 
 // TestAgainstTheRealKernel drives the fake and the real kernel with the same operations. Each must take or refuse the same ones, with
-// the same errno, hold the same objects afterwards, and send the same packets to the same classes.
+// the same errno, hold the same objects afterwards, send the same packets to the same classes, and count the same hits where the real
+// one counts them.
 func TestAgainstTheRealKernel(t *testing.T) {
 	n := kerneltest.New(t)
 	real, err := kernel.Open(kernel.Options{Namespace: n.FD(), Interface: kerneltest.Interface})
@@ -34,7 +35,7 @@ func TestAgainstTheRealKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		fake := fakekernel.New(before.Link)
+		fake := fakekernel.New(before.Link, fakekernel.WithFilterCounters())
 		both := pair{t: t, real: real, fake: fake, link: before.Link}
 		both.do(r, remove(tc.Qdisc{Parent: tc.Root})) // what the last round left
 		both.do(r, add(root()))
@@ -43,6 +44,7 @@ func TestAgainstTheRealKernel(t *testing.T) {
 		}
 		both.compare(r)
 		both.send(r, n)
+		both.compare(r)
 	})
 }
 
@@ -88,6 +90,11 @@ func (p pair) compare(r *rapid.T) {
 	real, err := p.real.Observe(p.t.Context())
 	if err != nil {
 		r.Fatal(err)
+	}
+	if !slices.ContainsFunc(real.Filters, func(f tc.Filter) bool { return f.Counted }) { // no CONFIG_CLS_U32_PERF
+		for i := range fake.Filters {
+			fake.Filters[i].Hits, fake.Filters[i].Counted = 0, false
+		}
 	}
 	if diff := gocmp.Diff(normal(real), normal(fake), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(tc.State{}, "Link", "AutoLeaf")); diff != "" {
 		r.Fatalf("-real +fake:\n%s", diff)

@@ -22,6 +22,7 @@ type Kernel struct {
 
 	rootKind string // of the qdisc that the kernel itself makes
 	autoLeaf string
+	counts   bool // hits of filters
 	root     tc.Qdisc
 	classes  map[tc.Handle]*class
 	prefs    map[uint16]*pref
@@ -51,6 +52,9 @@ type Option func(*Kernel)
 
 // WithFQCodel makes a kernel that has fq_codel.
 func WithFQCodel() Option { return func(k *Kernel) { k.autoLeaf = tc.KindFQCodel } }
+
+// WithFilterCounters makes a kernel that counts what each u32 node matches (CONFIG_CLS_U32_PERF).
+func WithFilterCounters() Option { return func(k *Kernel) { k.counts = true } }
 
 // WithRootKind sets the kind of the qdisc that the kernel makes itself: noqueue without it, as on a veth.
 func WithRootKind(kind string) Option { return func(k *Kernel) { k.rootKind = kind } }
@@ -163,15 +167,19 @@ const Direct = tc.Unspec
 func (k *Kernel) Classify(packet []byte, protocol tc.Protocol) tc.Handle {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.classify(packet, protocol)
+	return k.classify(packet, protocol, 0)
 }
 
-func (k *Kernel) classify(packet []byte, protocol tc.Protocol) tc.Handle {
+// classify also counts so many packets at the filter that takes them.
+func (k *Kernel) classify(packet []byte, protocol tc.Protocol, packets uint64) tc.Handle {
 	if k.root.Kind != tc.KindHTB {
 		return Direct
 	}
 	result := u32.Classify(k.filters(true), packet, protocol)
 	if result.Matched {
+		if n := k.find(result.Filter.Handle); n != nil && k.counts {
+			n.Hits += packets
+		}
 		if result.ClassID == k.root.Handle {
 			return Direct
 		}
@@ -191,7 +199,7 @@ func (k *Kernel) Send(dst netip.Addr, packets uint64) tc.Handle {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	packet, protocol := u32.Packet(dst)
-	id := k.classify(packet, protocol)
+	id := k.classify(packet, protocol, packets)
 	if id == Direct {
 		k.direct += packets
 		return id

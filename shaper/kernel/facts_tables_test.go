@@ -31,18 +31,19 @@ func TestFactDivisors(t *testing.T) {
 	}
 }
 
-// Table ids from 801 on may be those of the root tables of later prefs.
+// Table ids from 801 on may be those of the root tables of later prefs. Kernels with "net/sched: cls_u32" fixes of 2026 (6.1.192,
+// 6.12.117 at the latest) give such a root another number.
 func TestFactHighTableIDsCollide(t *testing.T) {
 	_, k := setup(t)
 	mustApply(t, k, add(filter(1, "10.0.0.1/32", 0x10)), add(table(0x801, 4, 12000)), add(filter(1, "10.0.0.0/24", 0x20)))
-	count := 0
+	tables := map[uint32]int{}
 	for _, f := range observe(t, k).Filters {
-		if f.Divisor != 0 && f.Handle.Table() == 0x801 {
-			count++
+		if f.Divisor != 0 {
+			tables[f.Handle.Table()]++
 		}
 	}
-	if count != 2 {
-		t.Errorf("%d tables 801:, want 2", count)
+	if collided, apart := tables[0x801] == 2, tables[0x801] == 1 && len(tables) == 4; !collided && !apart {
+		t.Errorf("tables by number: %v", tables)
 	}
 }
 

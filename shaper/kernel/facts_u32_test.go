@@ -194,14 +194,18 @@ func TestFactBucketsHold4095Nodes(t *testing.T) {
 }
 
 // There are 2047 numbers for root tables. The prefs behind them are accepted and all get the number 0, which is no handle
-// that a filter could be deleted by.
+// that a filter could be deleted by; later kernels (6.1.192, 6.12.117 at the latest) refuse them.
 func TestFactRootTablesRunOut(t *testing.T) {
 	_, k := setup(t)
 	link := observe(t, k).Link
 	for i := range 2100 {
 		f := filter(1, "10.0.0.1/32", 0x10)
 		f.Pref = uint16(20000 + i)
-		if err := k.Apply(t.Context(), link, []tc.Op{add(f)})[0].Err; err != nil {
+		err := k.Apply(t.Context(), link, []tc.Op{add(f)})[0].Err
+		if errors.Is(err, unix.ENOMEM) && i == 2047 {
+			return
+		}
+		if err != nil {
 			t.Fatalf("pref %d: %v", i, err)
 		}
 	}

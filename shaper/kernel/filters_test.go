@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bulkshaper/shaper/kernel/kerneltest"
 	"bulkshaper/shaper/tc"
 )
 
@@ -78,7 +80,7 @@ func TestFiltersComeBackExactly(t *testing.T) {
 			Handle:  tc.MakeU32Handle(1, rapid.Uint32Range(0, 255).Draw(r, "bucket"), rapid.Uint32Range(1, 0xfff).Draw(r, "node")),
 			ClassID: rapid.SampledFrom([]tc.Handle{0, tc.MakeHandle(1, 0x10), tc.MakeHandle(1, 0x20)}).Draw(r, "class"),
 			Link:    rapid.SampledFrom([]tc.U32Handle{0, tc.MakeU32Handle(1, 0, 0)}).Draw(r, "link"),
-			Sel: tc.Selector{Flags: rapid.Byte().Draw(r, "flags"), OffShift: rapid.Byte().Draw(r, "offshift"), OffMask: rapid.Uint16().Draw(r, "offmask"),
+			Sel: tc.Selector{Flags: rapid.Byte().Draw(r, "flags"), OffShift: rapid.ByteMax(15).Draw(r, "offshift"), OffMask: rapid.Uint16().Draw(r, "offmask"),
 				Off: rapid.Uint16().Draw(r, "off"), OffOff: rapid.Int16().Draw(r, "offoff"), HOff: rapid.Int16().Draw(r, "hoff"), HMask: rapid.Uint32().Draw(r, "hmask")},
 		}
 		for range rapid.IntRange(0, 128).Draw(r, "keys") {
@@ -160,4 +162,55 @@ func TestOtherChainsAreLeftOut(t *testing.T) {
 	if got := nodes(observe(t, k)); len(got) != 1 || got["10.0.0.1/32"].Handle == 0 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// What a kernel with CONFIG_CLS_U32_PERF counts is what tc prints, goes on through a change in place, and begins anew with a
+// new node. Other kernels count nothing, and tc prints nothing.
+func TestHitsAsTCPrintsThem(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	mustApply(t, k, tree()...)
+	read := func() map[string]tc.Filter {
+		s, err := k.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nodes(s)
+	}
+	counts := strings.Contains(n.TC("-s", "filter", "show", "dev", "eth1"), "rule hit")
+	check := func(destination string, want uint64) {
+		t.Helper()
+		f := read()[destination]
+		if !counts {
+			want = 0
+		}
+		if f.Counted != counts || f.Hits != want {
+			t.Errorf("%s: counted %t, %d hits, want %t, %d", destination, f.Counted, f.Hits, counts, want)
+		}
+		shown := n.TC("-s", "filter", "show", "dev", "eth1", "parent", "1:", "pref", fmt.Sprint(f.Pref), "protocol", f.Protocol.String())
+		line := regexp.MustCompile(`(?m)fh ` + f.Handle.String() + ` .*success (\d+)`).FindStringSubmatch(shown)
+		switch {
+		case counts && (line == nil || line[1] != fmt.Sprint(want)):
+			t.Errorf("%s: want %d, tc shows\n%s", destination, want, shown)
+		case !counts && line != nil:
+			t.Errorf("%s: tc shows %s", destination, line[0])
+		}
+	}
+	n.Send(t, addr("10.241.28.15"), 5)
+	n.Send(t, addr("10.244.14.200"), 3)
+	n.Send(t, addr("2001:db8:1::1"), 2)
+	n.Send(t, addr("10.9.9.9"), 7)
+	check("10.241.28.15/32", 5)
+	check("10.241.30.1/32", 0)
+	check("10.244.14.0/24", 3)
+	check("2001:db8:1::1/128", 2)
+
+	moved := read()["10.241.28.15/32"]
+	moved.ClassID = tc.MakeHandle(1, 0x20)
+	mustApply(t, k, change(moved))
+	n.Send(t, addr("10.241.28.15"), 4)
+	check("10.241.28.15/32", 9)
+	mustApply(t, k, remove(moved), add(filter(1, "10.241.28.15/32", 0x10)))
+	n.Send(t, addr("10.241.28.15"), 1)
+	check("10.241.28.15/32", 1)
 }

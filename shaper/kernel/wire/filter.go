@@ -23,6 +23,10 @@ const (
 	u32Mark     = 10
 	u32Flags    = 11
 
+	// struct tc_u32_pcnt: u64 rcnt (tried), u64 rhit (matched), u64 kcnts (for each key).
+	u32CountersHits = 8
+	u32CountersSize = 16
+
 	// u32FlagsMask are the flags that somebody set (skip_hw, skip_sw); the others only say where the filter is.
 	u32FlagsMask = 3
 
@@ -53,6 +57,11 @@ func (o Object) Filter() (tc.Filter, error) {
 		switch typ {
 		case u32Police, u32Act, u32Indev, u32Mark:
 			extra = true
+		case u32Counters:
+			if len(data) < u32CountersSize {
+				return malformed("struct tc_u32_pcnt of %d bytes", len(data))
+			}
+			f.Hits, f.Counted = native.Uint64(data[u32CountersHits:]), true
 		case u32ClassID, u32Link, u32Divisor, u32Flags:
 			if len(data) < 4 {
 				return malformed("u32 attribute %d of %d bytes", typ, len(data))
