@@ -33,8 +33,8 @@ type Source interface {
 // The kernel's counters have 64 bits. Prometheus keeps float64, which is exact up to 2^53 (9 petabytes) and above it to
 // 1 part in 10^16.
 //
-// bulkshaper_rule_matched_packets_total is not among them: hits of u32 filters are only to be had by reading the filters, which a
-// scrape must not.
+// bulkshaper_rule_matched_packets_total comes with the snapshot, too: the loop adds it up whenever it reads the filters, which a scrape
+// must not. Where the kernel does not count, it is absent.
 type Collector struct {
 	source Source
 	errors prometheus.Counter
@@ -70,6 +70,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- m.desc
 	}
 	ch <- directPackets()
+	ch <- ruleMatched()
 	c.errors.Describe(ch)
 }
 
@@ -91,6 +92,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		for _, class := range classes {
 			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(class.info), class.labels...)
 		}
+	}
+	for rule, packets := range ruleLabels(snap) {
+		ch <- prometheus.MustNewConstMetric(ruleMatched(), prometheus.CounterValue, float64(packets), rule)
 	}
 	if err != nil {
 		return
@@ -160,6 +164,15 @@ func classLabels(snap shaper.Snapshot) []labelledClass {
 		classes = append(classes, labelledClass{info, []string{label(snap.Interface), label(info.Name), info.Class.ID.String(), kind}})
 	}
 	return classes
+}
+
+// ruleLabels gives each value of the label rule once.
+func ruleLabels(snap shaper.Snapshot) map[string]uint64 {
+	packets := make(map[string]uint64, len(snap.RuleMatches))
+	for _, m := range snap.RuleMatches {
+		packets[label(m.Rule)] += m.Packets
+	}
+	return packets
 }
 
 func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

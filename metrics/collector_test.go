@@ -96,7 +96,7 @@ func TestContract(t *testing.T) {
 		"class_sent_bytes_total{", "class_sent_packets_total{", "class_dropped_packets_total{", "class_overlimits_total{",
 		"class_requeues_total{", "class_borrowed_packets_total{", "class_lent_packets_total{", "class_backlog_bytes{",
 		"class_backlog_packets{", "class_rate_bits_per_second{", "class_ceil_bits_per_second{", "class_destinations{",
-		"direct_packets_total ", "in_sync ", "interface_up ", "contended ", `drift_repairs_total{object="qdisc"}`,
+		"direct_packets_total ", `rule_matched_packets_total{rule="same-cabinet"} `, `rule_matched_packets_total{rule="default"} `, "in_sync ", "interface_up ", "contended ", `drift_repairs_total{object="qdisc"}`,
 		`operations_total{object="class",result="success",verb="change"}`, "apply_duration_seconds_bucket{", "rebuilds_total ",
 		`inventory_reloads_total{result="success"}`, `inventory_reloads_total{result="failure"}`, `inventory_reloads_total{result="unchanged"}`,
 		"last_reload_successful ", "last_reload_success_timestamp_seconds ", "inventory_servers ", "inventory_warnings ",
@@ -177,6 +177,34 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// TestRuleMatches: the sums are the snapshot's, also when the kernel's counters cannot be read, and absent where the kernel does not
+// count the hits of filters.
+func TestRuleMatches(t *testing.T) {
+	source := incident()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(NewCollector(source))
+	of := func(values map[string]float64) map[string]float64 {
+		found := map[string]float64{}
+		for id, v := range values {
+			if rule, ok := strings.CutPrefix(id, "bulkshaper_rule_matched_packets_total{rule="); ok {
+				found[strings.TrimSuffix(rule, ",}")] = v
+			}
+		}
+		return found
+	}
+	want := map[string]float64{"same-cabinet": 1<<32 + 2, "priority-role": 0, "cross-cabinet": 690, "default": 4}
+	for _, err := range []error{nil, errors.New("no buffer space available")} {
+		source.set(func(f *fakeSource) { f.err = err })
+		if diff := cmp.Diff(want, of(gather(t, reg))); diff != "" {
+			t.Errorf("counters read: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	source.set(func(f *fakeSource) { f.snap.RuleMatches = nil })
+	if got := of(gather(t, reg)); len(got) != 0 {
+		t.Errorf("of a kernel that does not count: %v", got)
+	}
+}
+
 // TestBeforeTheFirstSnapshot is a scrape in the moment when nothing is known yet.
 func TestBeforeTheFirstSnapshot(t *testing.T) {
 	reg := prometheus.NewRegistry()
@@ -218,6 +246,9 @@ func TestNeverADuplicate(t *testing.T) {
 			source.snap.Classes = append(source.snap.Classes, shaper.ClassInfo{
 				Name: name.Draw(t, "name"), Class: tc.Class{ID: classID(minor.Draw(t, "id"))}, Leaf: rapid.Bool().Draw(t, "leaf"),
 			})
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "rules") {
+			source.snap.RuleMatches = append(source.snap.RuleMatches, shaper.RuleMatch{Rule: name.Draw(t, "rule"), Packets: rapid.Uint64().Draw(t, "matched")})
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "standing") {
 			source.stats.Classes = append(source.stats.Classes, tc.ClassStats{

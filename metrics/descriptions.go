@@ -99,6 +99,11 @@ func directPackets() *prometheus.Desc {
 		"Packets that no class took, so that they went out unshaped.", nil, nil)
 }
 
+func ruleMatched() *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_rule_matched_packets_total",
+		"Packets that the filters of the rule matched, as of the last read-back; rule default is for destinations without a rule.", []string{"rule"}, nil)
+}
+
 func number(b bool) float64 {
 	if b {
 		return 1

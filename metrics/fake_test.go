@@ -98,6 +98,8 @@ func incident() *fakeSource {
 				{Name: "cross-cabinet", Class: cross, Leaf: true, Destinations: 24},
 				{Name: "default", Class: other, Leaf: true, Destinations: 6},
 			},
+			RuleMatches: []shaper.RuleMatch{{Rule: "same-cabinet", Packets: 1<<32 + 2}, {Rule: "priority-role"}, {Rule: "cross-cabinet", Packets: 690},
+				{Rule: shaper.DefaultRule, Packets: 4}},
 		},
 		stats: tc.Stats{
 			Root:          tc.Qdisc{Handle: tc.MakeHandle(tc.Major, 0), Parent: tc.Root, Kind: tc.KindHTB},

@@ -50,6 +50,7 @@ type Loop struct {
 	desiredErr error
 	planned    bool
 	facts      plan.Facts
+	hits       hits
 
 	// ownedLink is the index of the link that this loop has shaped; a root that is found replaced there is taken back.
 	ownedLink int

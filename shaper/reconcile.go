@@ -31,14 +31,19 @@ func (l *Loop) reconcile(ctx context.Context, cause string) error {
 		return l.unobserved(ctx, err)
 	}
 	l.publish(func(s *Snapshot) { s.InterfaceUp = state.Link.Up })
+	l.countHits(state)
 	if err := l.plan(state); err != nil && l.desired == nil {
 		return l.outOfSync(err)
 	}
 
+	l.hits.follow(l.desired.Plan)
 	drift := l.settled && state.Link.Index == l.ownedLink
 	options := diff.Options{Takeover: l.input.Config.Takeover, Owned: state.Link.Index == l.ownedLink}
 	out, err := Converge(pass, l.Kernel, state, l.desired.Plan, options, l.keeper(pass))
 	l.record(out, drift)
+	if len(out.Results) > 0 {
+		l.countHits(out.State)
+	}
 	if err != nil {
 		l.logged(cause, out, drift)
 		return l.outOfSync(err)

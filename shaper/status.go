@@ -30,6 +30,9 @@ type Snapshot struct {
 	// Foreign is what stands beside our shaping and is not ours.
 	Foreign []string
 	Classes []ClassInfo
+	// RuleMatches is what the filters of each rule matched since the process began, as of the last reading of the filters, which
+	// is Resync old at most; nil where the kernel does not count (CONFIG_CLS_U32_PERF).
+	RuleMatches []RuleMatch
 }
 
 // SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.

@@ -1,0 +1,103 @@
+package shaper
+
+import (
+	"cmp"
+	"net/netip"
+
+	"bulkshaper/shaper/config"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// DefaultRule stands for destinations that no rule matches: their class is the default one. A rule that is called so is counted
+// together with them.
+const DefaultRule = "default"
+
+// RuleMatch is how many packets the filters of a rule matched.
+type RuleMatch struct {
+	Rule    string
+	Packets uint64
+}
+
+// hits adds up what the kernel counts for each filter, by the rule that the filter is there for. The sums never fall: not when a
+// filter or the whole tree is made again, nor when a destination moves to another rule. What a filter counts between the last
+// reading and its end is lost.
+//
+// They begin at 0 with the process: if filters that it finds came with what they had counted, then the sum after a restart, which
+// lacks those that are gone, would look to Prometheus like all of it sent once more.
+type hits struct {
+	link    int
+	last    map[filterKey]uint64 // of the last reading
+	plan    *plan.Plan           // that rules is of
+	rules   map[netip.Prefix]string
+	packets map[string]uint64 // by rule
+	counted bool              // the kernel was seen to count
+}
+
+// filterKey tells filters apart over time: another prefix under the same handle is another filter.
+type filterKey struct {
+	handle      tc.U32Handle
+	destination netip.Prefix
+}
+
+// follow makes p say from now on which rule a filter is there for.
+func (h *hits) follow(p *plan.Plan) {
+	if p == h.plan {
+		return
+	}
+	h.plan, h.rules = p, make(map[netip.Prefix]string, len(p.Destinations))
+	for _, d := range p.Destinations {
+		h.rules[d.Prefix] = cmp.Or(d.Rule, DefaultRule)
+	}
+}
+
+// add takes in a reading, by the rules of the plan that was in force until then.
+func (h *hits) add(state tc.State) {
+	now := make(map[filterKey]uint64, len(h.last))
+	for _, f := range state.Filters {
+		if _, own := plan.OwnPref(f.Pref); !own || !f.Counted || !f.IsNode() {
+			continue
+		}
+		h.counted = true
+		if destination, ok := f.Destination(); ok {
+			now[filterKey{f.Handle, destination}] += f.Hits
+		}
+	}
+	first := h.link != state.Link.Index
+	for key, count := range now {
+		rule, known := h.rules[key.destination]
+		if first || !known {
+			continue
+		}
+		if before := h.last[key]; count >= before {
+			count -= before
+		} // else it is a new one in the place of the old
+		if h.packets == nil {
+			h.packets = map[string]uint64{}
+		}
+		h.packets[rule] += count
+	}
+	h.link, h.last = state.Link.Index, now
+}
+
+// matches are the sums of the rules of a config, in its order, and of what no rule matches; nil where the kernel does not count.
+func (h *hits) matches(rules []config.Rule) []RuleMatch {
+	if !h.counted {
+		return nil
+	}
+	var all []RuleMatch
+	seen := map[string]bool{}
+	for _, r := range append(rules[:len(rules):len(rules)], config.Rule{Name: DefaultRule}) {
+		if !seen[r.Name] {
+			seen[r.Name] = true
+			all = append(all, RuleMatch{r.Name, h.packets[r.Name]})
+		}
+	}
+	return all
+}
+
+// countHits adds a reading of the filters and publishes the sums.
+func (l *Loop) countHits(state tc.State) {
+	l.hits.add(state)
+	l.publish(func(s *Snapshot) { s.RuleMatches = l.hits.matches(l.input.Config.Rules) })
+}
