@@ -21,7 +21,9 @@ func Clear(have tc.State) ([]tc.Op, error) {
 	if len(c.foreign) == 0 {
 		return []tc.Op{{Verb: tc.Delete, Object: c.root, Why: "clear: packets in its queues are dropped"}}, nil
 	}
-	c.compareFilters()
+	if err := c.compareFilters(); err != nil {
+		return nil, err
+	}
 	c.deleteClasses()
 	return c.ops(), nil
 }

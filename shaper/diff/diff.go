@@ -15,6 +15,8 @@ type Options struct {
 	Takeover bool
 	// Owned says that this process has already shaped this interface: then a foreign root has taken ours, and is taken back.
 	Owned bool
+	// BannedTables are ids of hash tables that the kernel has and shows to nobody (see HiddenTables).
+	BannedTables []uint32
 }
 
 // Changes is what leads from the observed state to the wanted one.
@@ -32,35 +34,43 @@ type Changes struct {
 func Compute(have tc.State, want *plan.Plan, opts Options) (*Changes, error) {
 	switch owner := Ownership(have); owner.Kind {
 	case None, Kernel:
-		return &Changes{Ops: want.Ops()}, nil
+		ops, err := want.Install()
+		return &Changes{Ops: ops}, err
 	case Foreign:
 		if !opts.Takeover && !opts.Owned {
 			return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
 		}
-		return rebuild(owner.Root, want, fmt.Sprintf("the root qdisc is %s, not ours", rootText(owner.Root))), nil
+		return rebuild(owner.Root, want, fmt.Sprintf("the root qdisc is %s, not ours", rootText(owner.Root)))
 	}
 	c := newComparison(have, want)
+	c.banned = opts.BannedTables
 	if why := c.mustRebuild(); why != "" {
 		if len(c.foreign) > 0 && !opts.Takeover {
 			return nil, &ForeignObjectsError{Interface: have.Link.Name, Rebuild: why, Objects: c.foreign}
 		}
-		return rebuild(c.root, want, why), nil
+		return rebuild(c.root, want, why)
 	}
 	if c.alien != nil {
 		protocol, _ := plan.OwnPref(c.alien.Pref)
 		return nil, &ForeignFilterError{Interface: have.Link.Name, Filter: *c.alien, Protocol: protocol}
 	}
 	c.compareClasses()
-	c.compareFilters()
+	if err := c.compareFilters(); err != nil {
+		return nil, err
+	}
 	c.addDefault()
 	c.deleteClasses()
 	return &Changes{Ops: c.ops(), Foreign: c.foreign}, nil
 }
 
 // rebuild is the root's deletion and a first installation. The two go to the kernel together, so that the gap is short.
-func rebuild(root tc.Qdisc, want *plan.Plan, why string) *Changes {
+func rebuild(root tc.Qdisc, want *plan.Plan, why string) (*Changes, error) {
+	install, err := want.Install()
+	if err != nil {
+		return nil, err
+	}
 	ops := []tc.Op{{Verb: tc.Delete, Object: root, Why: "rebuild: " + why}}
-	return &Changes{Ops: append(ops, want.Ops()...), Rebuild: why}
+	return &Changes{Ops: append(ops, install...), Rebuild: why}, nil
 }
 
 // comparison is the work of one Compute or Clear.
@@ -85,14 +95,18 @@ type comparison struct {
 	added, removed []tc.Filter // nodes
 
 	// The operations, by the phases of their order.
-	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, classDeletes []tc.Op
+	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, tableDeletes, classDeletes []tc.Op
+
+	banned   []uint32        // table ids
+	standing map[uint32]bool // hash tables that stay
+	wait     bool            // what is deleted has to wait for packets under way
 
 	crowdedLists int // lists in which old and new do not fit together
 }
 
 func newComparison(have tc.State, want *plan.Plan) *comparison {
 	c := &comparison{have: have, want: want, leaves: leavesOf(have), classes: map[tc.Handle]tc.Class{}, children: map[tc.Handle][]tc.Handle{},
-		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{},
+		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{}, standing: map[uint32]bool{},
 		moved: map[tc.Handle]bool{}, made: map[tc.Handle]bool{}}
 	c.root, _ = have.RootQdisc()
 	for _, class := range have.Classes {
@@ -118,11 +132,11 @@ func (c *comparison) ops() []tc.Op {
 	}
 	for _, deletes := range [][]tc.Op{c.crowded, c.filterDeletes} {
 		if len(deletes) > 0 && c.needsBarrier() {
-			ops = append(ops, c.barrier())
+			ops = append(ops, c.barrier("packets under way finish with the filters they met before those are deleted"))
 		}
 		ops = append(ops, deletes...)
 	}
-	return append(ops, c.classDeletes...)
+	return slices.Concat(ops, c.tableDeletes, c.classDeletes)
 }
 
 // name is the classid with the class's name where it is known.

@@ -20,6 +20,7 @@
 //
 // # Layouts
 //
-// Filters are compared as lists, a pref for each prefix length. Hash tables at our prefs, which another version may have left,
-// are taken down after the lists stand. A layout of hash tables would have its own comparison beside compareLists.
+// In layout list filters are compared as lists, a pref for each prefix length. In layout hash the tree that stands is read from what
+// was observed and adapted (package u32/layout): new tables are filled aside, then linked, then what they replace is deleted, and at
+// last the tables that nothing leads to any more. The prefs of both are always compared, so that one layout makes place for the other.
 package diff

@@ -70,22 +70,30 @@ func lentTables(filters []tc.Filter, isOurs func(tc.Filter) bool) map[uint32]boo
 }
 
 // compareFilters compares each of our prefs.
-func (c *comparison) compareFilters() {
+func (c *comparison) compareFilters() error {
 	wanted := map[uint16][]plan.Filter{}
+	prefs := map[uint16]bool{plan.PrefHashIPv4: true, plan.PrefHashIPv6: true}
 	for _, f := range c.want.Filters {
-		wanted[f.Pref] = append(wanted[f.Pref], f)
-	}
-	prefs := map[uint16]bool{}
-	for pref := range wanted {
-		prefs[pref] = true
+		if f.Pref != plan.PrefHashIPv4 && f.Pref != plan.PrefHashIPv6 {
+			wanted[f.Pref] = append(wanted[f.Pref], f)
+			prefs[f.Pref] = true
+		}
 	}
 	for pref := range c.byPref {
 		prefs[pref] = true
 	}
+	hashed := c.want.Hashed()
 	for _, pref := range slices.Sorted(maps.Keys(prefs)) {
+		if i := slices.IndexFunc(hashed[:], func(h plan.Hashed) bool { return h.Place.Pref == pref }); i >= 0 {
+			if err := c.compareHashed(&hashed[i]); err != nil {
+				return err
+			}
+			continue
+		}
 		c.compareList(c.byPref[pref], wanted[pref])
 	}
 	c.deleteTables()
+	return nil
 }
 
 // lastNode is the highest node id. Those above plan.MaxNodes are room to add before deleting.
@@ -231,10 +239,15 @@ func (c *comparison) addFilters(nodes []tc.Filter, missing []plan.Filter, unwant
 			c.crowded = append(c.crowded, add(w))
 		}
 	}
-	// For the same reason lists are deleted from in the opposite of the order in which packets meet them.
 	var deletes []tc.Op
 	for _, f := range unwanted {
 		deletes = append(deletes, remove(f, "not wanted at our pref"))
 	}
+	c.deleteFilters(deletes)
+}
+
+// deleteFilters plans the deletions of one pref. Prefs are gone through in the order in which packets meet them, and deleted from in
+// the opposite one, so that nothing that goes uncovers something else that goes.
+func (c *comparison) deleteFilters(deletes []tc.Op) {
 	c.filterDeletes = append(deletes, c.filterDeletes...)
 }

@@ -17,6 +17,7 @@ import (
 	"bulkshaper/shaper/policy"
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32"
+	"bulkshaper/shaper/u32/layout"
 )
 
 var link = tc.Link{Index: 7, Name: "eth1", MTU: 1500, TxQueueLen: 1000, Up: true, TxQueues: 1}
@@ -24,11 +25,11 @@ var link = tc.Link{Index: 7, Name: "eth1", MTU: 1500, TxQueueLen: 1000, Up: true
 // spec is a plan in short: classes "name id rate parent", the default first, and destinations "prefix class".
 type spec struct {
 	classes, destinations []string
-	leaf                  string
+	leaf, layout          string
 }
 
 func (s spec) plan(t interface{ Fatal(...any) }) *plan.Plan {
-	cfg := &config.Config{Interface: "eth1"}
+	cfg := &config.Config{Interface: "eth1", Layout: s.layout}
 	var classes []policy.Class
 	for i, text := range s.classes {
 		var c policy.Class
@@ -189,19 +190,17 @@ func checkHolds(t failer, s tc.State, p *plan.Plan) {
 		}
 	}
 	wanted := map[string]tc.Handle{}
+	hash := map[uint16]bool{plan.PrefHashIPv4: true, plan.PrefHashIPv6: true}
+	checkHashed(t, s, p)
 	for _, f := range p.Filters {
+		if hash[f.Pref] {
+			continue
+		}
 		wanted[fmt.Sprint(f.Pref, f.Protocol, []byte(f.Sel.MatchID()))] = f.ClassID
 	}
-	lent := map[uint32]bool{} // tables that foreign filters use
-	for range s.Filters {
-		for _, f := range s.Filters {
-			if _, own := plan.OwnPref(f.Pref); f.Link != 0 && (!own || lent[f.Handle.Table()]) {
-				lent[f.Link.Table()] = true
-			}
-		}
-	}
+	lent := lentTables(s)
 	for _, f := range s.Filters {
-		if _, own := plan.OwnPref(f.Pref); !own || f.Handle.Table() >= 0x800 && !f.IsNode() || lent[f.Handle.Table()] {
+		if _, own := plan.OwnPref(f.Pref); !own || hash[f.Pref] || f.Handle.Table() >= 0x800 && !f.IsNode() || lent[f.Handle.Table()] {
 			continue
 		}
 		key := fmt.Sprint(f.Pref, f.Protocol, []byte(f.Sel.MatchID()))
@@ -212,6 +211,50 @@ func checkHolds(t failer, s tc.State, p *plan.Plan) {
 	}
 	if len(wanted) > 0 {
 		t.Fatalf("%d filters are missing", len(wanted))
+	}
+}
+
+// lentTables are those that foreign filters use.
+func lentTables(s tc.State) map[uint32]bool {
+	lent := map[uint32]bool{}
+	for n := -1; n < len(lent); {
+		n = len(lent)
+		for _, f := range s.Filters {
+			if _, own := plan.OwnPref(f.Pref); f.Link != 0 && (!own || lent[f.Handle.Table()]) {
+				lent[f.Link.Table()] = true
+			}
+		}
+	}
+	return lent
+}
+
+// checkHashed compares what stands at the prefs of layout hash with the plan: every destination once, and nothing else.
+func checkHashed(t failer, s tc.State, p *plan.Plan) {
+	t.Helper()
+	lent := lentTables(s)
+	for _, h := range p.Hashed() {
+		var have []tc.Filter
+		objects := 0
+		for _, f := range s.Filters {
+			if f.Pref != h.Place.Pref || lent[f.Handle.Table()] {
+				continue
+			}
+			have = append(have, f)
+			if f.IsNode() || f.Divisor != 0 && f.Handle.Table() < 0x800 {
+				objects++
+			}
+		}
+		tree := layout.Read(have, h.Place)
+		if n := len(tree.Filters()); n != objects {
+			t.Fatalf("%d nodes and tables at pref %d, of which %d are in the tree", objects, h.Place.Pref, n)
+		}
+		items := slices.Clone(h.Items)
+		slices.SortFunc(items, func(a, b layout.Item) int {
+			return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), a.Prefix.Bits()-b.Prefix.Bits())
+		})
+		if !slices.Equal(tree.Items(), items) {
+			t.Fatalf("pref %d holds %v, wanted %v", h.Place.Pref, tree.Items(), items)
+		}
 	}
 }
 
@@ -236,7 +279,7 @@ func plans() *rapid.Generator[spec] {
 			standard = "c100"
 		}
 		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(b2i(a != standard), b2i(b != standard)) })
-		s := spec{leaf: rapid.SampledFrom([]string{"pfifo", "pfifo", "bfifo"}).Draw(t, "leaf")}
+		s := spec{layout: rapid.SampledFrom([]string{"list", "hash"}).Draw(t, "layout"), leaf: rapid.SampledFrom([]string{"pfifo", "pfifo", "bfifo"}).Draw(t, "leaf")}
 		for _, name := range names {
 			rate := rapid.SampledFrom([]string{"8mbit", "80mbit"}).Draw(t, "rate")
 			s.classes = append(s.classes, fmt.Sprintf("%s %s %s", name, rate, parents[name]))

@@ -8,48 +8,69 @@ import (
 	"bulkshaper/shaper/tc"
 )
 
-// deleteTables deletes the hash tables at our prefs. The links to them from the lists are deleted before; of the tables, those come
-// first that no other links to, since a linked table is busy. Their nodes go with them, all at once: a packet inside sees all or
-// none. The kernel frees an unlinked table some 20 ms later and answers EBUSY until then, so this may take a second attempt.
+// deleteTables deletes the hash tables at our prefs that are not to stay. The links to them from tables that stay are deleted before; of
+// the others, those come first that no other links to, since a linked table is busy. Their nodes go with them, all at once: a packet
+// inside sees all or none. The kernel frees an unlinked table some 20 ms later and answers EBUSY until then, so this may take more
+// attempts.
 func (c *comparison) deleteTables() {
-	tables, nodes := map[uint32]tc.Filter{}, []tc.Filter{}
+	tables, below, links := map[uint32]tc.Filter{}, map[uint32][]tc.Filter{}, map[uint32]int{}
 	for _, pref := range slices.Sorted(maps.Keys(c.byPref)) {
 		for _, f := range c.byPref[pref] {
 			switch id := f.Handle.Table(); {
-			case id == c.roots[pref]:
+			case id == c.roots[pref], c.standing[id]:
 			case f.Divisor != 0:
 				tables[id] = f
-			case f.IsNode():
-				nodes = append(nodes, f)
+			case f.IsNode() && f.Link != 0:
+				below[id] = append(below[id], f)
+				links[f.Link.Table()]++
 			}
 		}
 	}
-	for len(tables) > 0 {
-		linked := map[uint32]bool{}
-		for _, f := range nodes {
-			linked[f.Link.Table()] = true
+	ids := slices.Sorted(maps.Keys(tables))
+	var free []uint32
+	for _, id := range ids {
+		if links[id] == 0 {
+			free = append(free, id)
 		}
-		ids := slices.Sorted(maps.Keys(tables))
-		i := slices.IndexFunc(ids, func(id uint32) bool { return !linked[id] })
-		if i < 0 {
+	}
+	for len(tables) > 0 {
+		if len(free) == 0 {
 			// All link to each other: cut the links to the first.
-			i = 0
-			for _, f := range nodes {
-				if f.Link.Table() == ids[0] {
-					c.filterDeletes = append(c.filterDeletes, tc.Op{Verb: tc.Delete, Object: f, Why: "link in a circle of hash tables that are not wanted"})
+			i := slices.IndexFunc(ids, func(id uint32) bool { _, ok := tables[id]; return ok })
+			free = append(free, ids[i])
+			for _, from := range ids {
+				if _, ok := tables[from]; !ok {
+					continue
 				}
+				below[from] = slices.DeleteFunc(below[from], func(f tc.Filter) bool {
+					if f.Link.Table() != ids[i] {
+						return false
+					}
+					c.tableDeletes = append(c.tableDeletes, tc.Op{Verb: tc.Delete, Object: f, Why: "link in a circle of hash tables that are not wanted"})
+					return true
+				})
+			}
+			links[ids[i]] = 0
+		}
+		id := free[0]
+		free = free[1:]
+		c.tableDeletes = append(c.tableDeletes, tc.Op{Verb: tc.Delete, Object: tables[id], Why: "hash table that is not wanted", Hitless: true})
+		delete(tables, id)
+		for _, f := range below[id] {
+			to := f.Link.Table()
+			if links[to]--; links[to] == 0 && tables[to].Divisor != 0 {
+				free = append(free, to)
 			}
 		}
-		id := ids[i]
-		c.filterDeletes = append(c.filterDeletes, tc.Op{Verb: tc.Delete, Object: tables[id], Why: "hash table that is not wanted", Hitless: true})
-		delete(tables, id)
-		nodes = slices.DeleteFunc(nodes, func(f tc.Filter) bool { return f.Handle.Table() == id || f.Link.Table() == id })
 	}
 }
 
 // needsBarrier tells whether a packet that is on its way through the filters could pass the place of a new filter before that is
 // there and reach the place of an old one after that is gone: the new one stands earlier and matches packets of the old one.
 func (c *comparison) needsBarrier() bool {
+	if c.wait {
+		return true
+	}
 	earlier := map[netip.Prefix]bool{}
 	others := map[uint16]bool{}
 	lengths := map[int]bool{}
@@ -85,11 +106,4 @@ func (c *comparison) needsBarrier() bool {
 		}
 	}
 	return false
-}
-
-// barrier is a change of the control class to what it is. The kernel does it under the lock under which packets are classified, so
-// that after it no packet is left that has seen the filters from before.
-func (c *comparison) barrier() tc.Op {
-	class := c.wanted[tc.MakeHandle(tc.Major, tc.ControlMinor)].Class
-	return tc.Op{Verb: tc.Change, Object: class, Why: "nothing of it: packets under way finish with the filters they met before those are deleted", Hitless: true, Barrier: true}
 }

@@ -25,13 +25,13 @@ const R2Q = 10
 // Build makes the plan of node: classes are those of cfg with their rates resolved (policy.Resolve), destinations what the policy
 // gives each prefix. Whatever would make the kernel do something else than what was meant, silently or not, is an error here.
 func Build(cfg *config.Config, classes []policy.Class, destinations []policy.Destination, node *inventory.Server, facts Facts) (*Plan, error) {
-	if cfg.Layout != "" && cfg.Layout != "list" {
-		return nil, fmt.Errorf("build the plan: layout %q is not available, use layout: list", cfg.Layout)
+	if !slices.Contains([]string{"", LayoutList, LayoutHash}, cfg.Layout) {
+		return nil, fmt.Errorf("build the plan: layout %q is neither list nor hash", cfg.Layout)
 	}
 	if facts.Link.MTU <= 0 {
 		return nil, fmt.Errorf("build the plan: the MTU of interface %q is not known", cfg.Interface)
 	}
-	p := &Plan{Interface: cfg.Interface}
+	p := &Plan{Interface: cfg.Interface, Layout: cmp.Or(cfg.Layout, LayoutList)}
 	if node != nil {
 		p.Node, p.Cabinet = node.Name, node.Cabinet
 	}

@@ -35,6 +35,9 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 			return fmt.Errorf("build the filter of destination %s (%s): class %q is not a leaf class of the config", d.Prefix, d.Server, d.Class)
 		}
 		pref := DestinationPref(d.Prefix)
+		if p.Layout == LayoutHash {
+			pref = HashPref(d.Prefix)
+		}
 		protocol, _ := OwnPref(pref)
 		counts[pref]++
 		class.Destinations++
@@ -44,6 +47,9 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 	}
 	// Stable: destinations of one length stay sorted.
 	slices.SortStableFunc(p.Filters, func(x, y Filter) int { return cmp.Compare(x.Pref, y.Pref) })
+	if p.Layout == LayoutHash {
+		return nil
+	}
 	return checkLists(counts)
 }
 

@@ -11,7 +11,9 @@ type Plan struct {
 	// Node is this node's name in the inventory.
 	Node    string
 	Cabinet string
-	Root    tc.Qdisc
+	// Layout is how the filters stand: "list" or "hash".
+	Layout string
+	Root   tc.Qdisc
 	// Classes has parents before children, otherwise ascending by id, the default class last. The control class is among them.
 	Classes []Class
 	// Filters are in the order in which a packet meets them.
@@ -30,8 +32,8 @@ type Class struct {
 	Destinations int
 }
 
-// Filter is a wanted filter. In layout list its handle has no node yet: which one it gets is decided when it is compared with
-// what stands in the kernel.
+// Filter is a wanted filter. Its handle has no node yet, and in layout hash no table: which ones it gets is decided when it is compared
+// with what stands in the kernel.
 type Filter struct {
 	tc.Filter
 	// Name says what it is for: a server, "arp", "neighbour discovery".

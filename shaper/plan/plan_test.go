@@ -215,7 +215,7 @@ func TestLeaves(t *testing.T) {
 
 func TestBuildRefuses(t *testing.T) {
 	for want, change := range map[string]func(*input){
-		`layout "hash" is not available`:                            func(in *input) { in.config.Layout = "hash" },
+		`layout "tree" is neither list nor hash`:                    func(in *input) { in.config.Layout = "tree" },
 		`the MTU of interface "eth1" is not known`:                  func(in *input) { in.facts.Link.MTU = 0 },
 		`default class "nosuch" does not exist`:                     func(in *input) { in.config.DefaultClass = "nosuch" },
 		`or has classes below it`:                                   func(in *input) { in.classes[0].Parent = "default" },
@@ -304,12 +304,22 @@ func TestOwnPref(t *testing.T) {
 			t.Errorf("pref %d: %v, %s", pref, own, protocol)
 		}
 	}
-	if ours != 2+33+129 {
+	if ours != 2+2+33+129 {
 		t.Errorf("%d prefs are ours", ours)
 	}
 	for prefix, want := range map[string]uint16{"10.0.0.1/32": 12000, "0.0.0.0/0": 12032, "2001:db8::1/128": 13000, "::/0": 13128} {
 		if got := plan.DestinationPref(netip.MustParsePrefix(prefix)); got != want {
 			t.Errorf("%s: pref %d, want %d", prefix, got, want)
 		}
+		if got, want := plan.HashPref(netip.MustParsePrefix(prefix)), uint16(11100+b2u(want >= 13000)*100); got != want {
+			t.Errorf("%s: pref %d in layout hash, want %d", prefix, got, want)
+		}
 	}
+}
+
+func b2u(b bool) uint16 {
+	if b {
+		return 1
+	}
+	return 0
 }

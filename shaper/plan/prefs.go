@@ -12,6 +12,9 @@ const (
 	// PrefARP and PrefNeighbour lead to the control class.
 	PrefARP       = 11000
 	PrefNeighbour = 11001
+	// PrefHashIPv4 and PrefHashIPv6 hold all destinations in layout hash.
+	PrefHashIPv4 = 11100
+	PrefHashIPv6 = 11200
 	// PrefIPv4 and PrefIPv6 are the prefs of the longest prefixes; each shorter one comes at the next pref.
 	PrefIPv4 = 12000
 	PrefIPv6 = 13000
@@ -29,14 +32,22 @@ func DestinationPref(p netip.Prefix) uint16 {
 	return uint16(PrefIPv6 + 128 - p.Bits())
 }
 
+// HashPref is the pref of p in layout hash.
+func HashPref(p netip.Prefix) uint16 {
+	if p.Addr().Is4() {
+		return PrefHashIPv4
+	}
+	return PrefHashIPv6
+}
+
 // OwnPref tells whether pref is ours, and the protocol that its filters are for.
 func OwnPref(pref uint16) (tc.Protocol, bool) {
 	switch {
 	case pref == PrefARP:
 		return tc.ProtocolARP, true
-	case pref == PrefNeighbour, pref >= PrefIPv6 && pref <= PrefIPv6+128:
+	case pref == PrefNeighbour, pref == PrefHashIPv6, pref >= PrefIPv6 && pref <= PrefIPv6+128:
 		return tc.ProtocolIPv6, true
-	case pref >= PrefIPv4 && pref <= PrefIPv4+32:
+	case pref == PrefHashIPv4, pref >= PrefIPv4 && pref <= PrefIPv4+32:
 		return tc.ProtocolIP, true
 	}
 	return 0, false

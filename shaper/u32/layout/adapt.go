@@ -12,12 +12,22 @@ type Options struct {
 	// Budget is how many tables it may have, about; 0 stands for DefaultBudget. Half of the ids are left free, so that the
 	// whole can be built anew beside what stands.
 	Budget int
-	// Taken tells which table ids cannot be had, apart from those of the tree; nil for none.
+	// Taken tells which table ids cannot be had, apart from those in the tree and in what it was read from; nil for none.
 	Taken func(id uint32) bool
 }
 
 // DefaultBudget is for one family alone.
 const DefaultBudget = 1000
+
+// Budgets shares the tables between numbers of destinations of two families.
+func Budgets(n, m int) (int, int) {
+	const least = DefaultBudget / 10
+	if n+m == 0 {
+		return DefaultBudget / 2, DefaultBudget / 2
+	}
+	budget := min(max(DefaultBudget*n/(n+m), least), DefaultBudget-least)
+	return budget, DefaultBudget - budget
+}
 
 // CrowdedError says that destinations cannot be told apart by tables, and are too many for a bucket.
 type CrowdedError struct {
@@ -55,7 +65,7 @@ func (t *Tree) Adapt(items []Item, opts Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := adapter{tree: &Tree{place: t.place, rootID: t.rootID, stale: t.stale}, budget: opts.Budget,
+	a := adapter{tree: &Tree{place: t.place, rootID: t.rootID, stale: t.stale, seen: t.seen}, budget: opts.Budget,
 		chooser: newChooser(t.place.width(), basePrice)}
 	if a.budget == 0 {
 		a.budget = DefaultBudget

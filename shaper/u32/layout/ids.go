@@ -94,7 +94,7 @@ func (n *numberer) bucket(b *bucket, id, index uint32) error {
 // table gives t the lowest free id.
 func (n *numberer) table(t *table) error {
 	for n.next++; n.next <= MaxTable; n.next++ {
-		if n.tables[n.next] == nil && (n.taken == nil || !n.taken(n.next)) {
+		if n.tables[n.next] == nil && !n.tree.seen[n.next] && (n.taken == nil || !n.taken(n.next)) {
 			t.id = n.next
 			return nil
 		}

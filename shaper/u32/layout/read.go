@@ -12,9 +12,12 @@ import (
 // this package makes it is no part of the tree: nodes with other matches or in the wrong order, those with a handle that occurs
 // twice, second links to a table, tables that no link leads to.
 func Read(filters []tc.Filter, place Place) *Tree {
-	r := reader{tree: &Tree{place: place, stale: map[tc.U32Handle][]uint32{}}, tables: map[uint32]*rawTable{}}
+	r := reader{tree: &Tree{place: place, stale: map[tc.U32Handle][]uint32{}, seen: map[uint32]bool{}}, tables: map[uint32]*rawTable{}}
 	r.tree.rootID = u32.RootTables(filters)[place.Pref]
 	for _, f := range filters {
+		if f.Kind == tc.KindU32 && f.Divisor != 0 {
+			r.tree.seen[f.Handle.Table()] = true
+		}
 		if f.Pref != place.Pref || f.Kind != tc.KindU32 || f.Protocol != place.Protocol || f.Parent != place.Parent {
 			continue
 		}
@@ -31,10 +34,7 @@ func Read(filters []tc.Filter, place Place) *Tree {
 		}
 	}
 	for _, t := range r.tables {
-		byHandle := func(a, b tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) }
-		if !slices.IsSortedFunc(t.nodes, byHandle) {
-			slices.SortStableFunc(t.nodes, byHandle)
-		}
+		t.sort()
 	}
 	if root := r.tables[r.tree.rootID]; root != nil && r.tree.rootID != 0 {
 		root.used = true
@@ -63,7 +63,7 @@ func (r *reader) bucket(nodes []tc.Filter, key uint8, depth int) bucket {
 		if l := r.link(nodes, i, key, depth); l != nil && (len(b.links) == 0 || l.key < b.links[len(b.links)-1].key) {
 			raw := r.tables[f.Link.Table()]
 			raw.used = true
-			r.fill(l.table, raw.nodes, l.key, depth+1)
+			r.fill(l.table, raw, l.key, depth+1)
 			b.links = append(b.links, l)
 			kept[i], last = true, l.node
 		}
@@ -86,17 +86,38 @@ func (r *reader) bucket(nodes []tc.Filter, key uint8, depth int) bucket {
 	return b
 }
 
+func (t *rawTable) sort() {
+	byHandle := func(a, b tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) }
+	if !slices.IsSortedFunc(t.nodes, byHandle) {
+		slices.SortStableFunc(t.nodes, byHandle)
+	}
+}
+
+// cutter gives the nodes of each bucket, for which it has to be asked in ascending order.
+func (t *rawTable) cutter() func(index uint32) []tc.Filter {
+	rest := t.nodes
+	return func(index uint32) []tc.Filter {
+		from := 0
+		for from < len(rest) && rest[from].Handle.Bucket() < index {
+			from++
+		}
+		to := from
+		for to < len(rest) && rest[to].Handle.Bucket() == index {
+			to++
+		}
+		nodes := rest[from:to]
+		rest = rest[to:]
+		return nodes
+	}
+}
+
 // fill reads the buckets of a table.
-func (r *reader) fill(t *table, nodes []tc.Filter, key uint8, depth int) {
-	for len(nodes) > 0 {
-		n := 1
-		for n < len(nodes) && nodes[n].Handle.Bucket() == nodes[0].Handle.Bucket() {
-			n++
+func (r *reader) fill(t *table, raw *rawTable, key uint8, depth int) {
+	cut := raw.cutter()
+	for i := range t.buckets {
+		if nodes := cut(uint32(i)); len(nodes) > 0 {
+			t.buckets[i] = r.bucket(nodes, key, depth)
 		}
-		if i := nodes[0].Handle.Bucket(); i < t.window.divisor() {
-			t.buckets[i] = r.bucket(nodes[:n], key, depth)
-		}
-		nodes = nodes[n:]
 	}
 }
 

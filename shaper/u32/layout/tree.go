@@ -41,6 +41,8 @@ type Tree struct {
 	root   bucket
 	// stale is the ids of nodes that stand in a table of the tree and are no part of it, by the handle of the bucket.
 	stale map[tc.U32Handle][]uint32
+	// seen is the ids of all tables that were read, whatever they belong to.
+	seen map[uint32]bool
 }
 
 type bucket struct {
@@ -112,6 +114,19 @@ func (t *Tree) Place() Place { return t.place }
 // Empty tells whether t has no nodes.
 func (t *Tree) Empty() bool { return t.root.empty() }
 
+// TableIDs are the ids of the tables, without the root's.
+func (t *Tree) TableIDs() []uint32 { return t.root.tableIDs(nil) }
+
+func (b *bucket) tableIDs(ids []uint32) []uint32 {
+	for _, l := range b.links {
+		ids = append(ids, l.table.id)
+		for i := range l.table.buckets {
+			ids = l.table.buckets[i].tableIDs(ids)
+		}
+	}
+	return ids
+}
+
 // Visitor is told of a tree, in the order in which a packet meets it.
 type Visitor struct {
 	// Node is called for each node; key is the length of a leaf's prefix, and of a link the least length in its table.
@@ -125,12 +140,8 @@ func (t *Tree) Visit(v Visitor) { t.visit(v, &t.root, t.rootID, 0) }
 
 func (t *Tree) visit(v Visitor, b *bucket, id, index uint32) {
 	for _, l := range b.links {
-		f := t.filter(tc.MakeU32Handle(id, index, l.node))
-		f.Sel, f.Link = l.table.window.selector(t.place.width()), tc.MakeU32Handle(l.table.id, 0, 0)
-		v.Node(f, int(l.key))
-		head := t.filter(f.Link)
-		head.Divisor = l.table.window.divisor()
-		if !v.Table(head) {
+		v.Node(t.linkFilter(l, id, index), int(l.key))
+		if !v.Table(t.tableFilter(l.table)) {
 			continue
 		}
 		for i := range l.table.buckets {
@@ -138,10 +149,26 @@ func (t *Tree) visit(v Visitor, b *bucket, id, index uint32) {
 		}
 	}
 	for _, x := range b.leaves {
-		f := t.filter(tc.MakeU32Handle(id, index, x.node))
-		f.Sel, f.ClassID = tc.MatchDestination(x.prefix(t.place.width())), x.class
-		v.Node(f, int(x.length))
+		v.Node(t.leafFilter(x, id, index), int(x.length))
 	}
+}
+
+func (t *Tree) linkFilter(l *link, id, index uint32) tc.Filter {
+	f := t.filter(tc.MakeU32Handle(id, index, l.node))
+	f.Sel, f.Link = l.table.window.selector(t.place.width()), tc.MakeU32Handle(l.table.id, 0, 0)
+	return f
+}
+
+func (t *Tree) tableFilter(b *table) tc.Filter {
+	f := t.filter(tc.MakeU32Handle(b.id, 0, 0))
+	f.Divisor = b.window.divisor()
+	return f
+}
+
+func (t *Tree) leafFilter(x leaf, id, index uint32) tc.Filter {
+	f := t.filter(tc.MakeU32Handle(id, index, x.node))
+	f.Sel, f.ClassID = tc.MatchDestination(x.prefix(t.place.width())), x.class
+	return f
 }
 
 func (t *Tree) filter(h tc.U32Handle) tc.Filter {

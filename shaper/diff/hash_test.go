@@ -1,0 +1,252 @@
+package diff_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/fakekernel"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+)
+
+// addressPlan is a network of which plans in layout hash take destinations: enough for tables in tables, and nests.
+func addressPlan() []string {
+	var prefixes []string
+	for i := range 60 {
+		prefixes = append(prefixes, fmt.Sprintf("10.%d.%d.%d/32", i%2, i%7, i))
+	}
+	for i := range 6 {
+		prefixes = append(prefixes, fmt.Sprintf("10.0.%d.0/24", i), fmt.Sprintf("10.1.%d.0/28", i), fmt.Sprintf("2001:db8::%x:0/112", i))
+		for j := range 5 {
+			prefixes = append(prefixes, fmt.Sprintf("2001:db8::%x:%x/128", i, j))
+		}
+	}
+	return append(prefixes, "10.0.0.0/9", "10.0.0.0/16", "10.1.0.0/16", "0.0.0.0/0", "192.0.2.1/32", "2001:db8::/64", "::/0")
+}
+
+// hashPlans are plans of one set of classes, most of them in layout hash.
+func hashPlans() *rapid.Generator[spec] {
+	return rapid.Custom(func(t *rapid.T) spec {
+		s := base()
+		s.destinations = nil
+		s.layout = rapid.SampledFrom([]string{"hash", "hash", "hash", "list"}).Draw(t, "layout")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		share := rapid.SampledFrom([]int{1, 5, 20, 50, 80, 100}).Draw(t, "share")
+		few := rapid.IntRange(1, 3).Draw(t, "classes")
+		for _, p := range addressPlan() {
+			if r.IntN(100) < share {
+				s.destinations = append(s.destinations, p+" "+[]string{"c10", "c20", "c100"}[r.IntN(few)])
+			}
+		}
+		return s
+	})
+}
+
+// probesOf are addresses in and beside the address plan.
+func probesOf(t *rapid.T) []netip.Addr {
+	var probes []netip.Addr
+	for range 7 {
+		p := netip.MustParsePrefix(rapid.SampledFrom(addressPlan()).Draw(t, "near"))
+		a := p.Addr()
+		for range rapid.IntRange(0, 2).Draw(t, "steps") {
+			a = a.Next()
+		}
+		probes = append(probes, a)
+	}
+	return probes
+}
+
+// follow does ops one by one. After each, every probe goes where it went before the first or where p sends it.
+func follow(t *rapid.T, k *fakekernel.Kernel, p *plan.Plan, ops []tc.Op, probes []netip.Addr) {
+	t.Helper()
+	var before []tc.Handle
+	for _, a := range probes {
+		before = append(before, verdict(k, a))
+	}
+	for n, op := range ops {
+		apply(t, k, []tc.Op{op})
+		for i, a := range probes {
+			if got, want := verdict(k, a), wantedVerdict(p, a); got != before[i] && got != want {
+				t.Fatalf("after %d (%s) %s goes to %s; before to %s, wanted %s\n%s", n, op, a, got, before[i], want, text(ops))
+			}
+		}
+		if !op.Hitless && !strings.Contains(op.Why, "circle") {
+			t.Fatalf("not hitless: %s", op)
+		}
+	}
+}
+
+// TestHashIsHitless: from plan to plan, layout changes among them, and killed anywhere in between, no packet goes where neither what
+// stood at the start of a run nor its plan sends it. In the end the plan holds.
+func TestHashIsHitless(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := fakekernel.New(link)
+		ops, err := hashPlans().Draw(t, "first").plan(t).Install()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, k, ops)
+		var p *plan.Plan
+		for range rapid.IntRange(1, 4).Draw(t, "runs") {
+			p = hashPlans().Draw(t, "next").plan(t)
+			c, err := diff.Compute(observe(t, k), p, diff.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kill := len(c.Ops)
+			if rapid.Bool().Draw(t, "killed") {
+				kill = rapid.IntRange(0, len(c.Ops)).Draw(t, "at")
+			}
+			follow(t, k, p, c.Ops[:kill], probesOf(t))
+		}
+		c, err := diff.Compute(observe(t, k), p, diff.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, k, p, c.Ops, probesOf(t))
+		reconcile(t, k, p, diff.Options{})
+	})
+}
+
+// TestHashMended: whatever another hand does at the prefs of layout hash, one run mends it, and no packet goes astray that did not
+// before.
+func TestHashMended(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := hashPlans().Draw(t, "plan")
+		s.layout = "hash"
+		p := s.plan(t)
+		k := fakekernel.New(link)
+		ops, err := p.Install()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, k, ops)
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			meddleWithHash(t, k)
+		}
+		c, err := diff.Compute(observe(t, k), p, diff.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, k, p, c.Ops, probesOf(t))
+		reconcile(t, k, p, diff.Options{})
+	})
+}
+
+func meddleWithHash(t *rapid.T, k *fakekernel.Kernel) {
+	var objects []tc.Filter
+	for _, f := range observe(t, k).Filters {
+		if f.Pref == plan.PrefHashIPv4 || f.Pref == plan.PrefHashIPv6 {
+			objects = append(objects, f)
+		}
+	}
+	if len(objects) == 0 {
+		return
+	}
+	f := rapid.SampledFrom(objects).Draw(t, "object")
+	number := rapid.Uint32Range(1, 0xfff).Draw(t, "number")
+	switch rapid.IntRange(0, 6).Draw(t, "what") {
+	case 0:
+		k.Meddle(remove(f))
+	case 1:
+		f.ClassID = id(0x20)
+		k.Meddle(tc.Op{Verb: tc.Change, Object: f})
+	case 2: // the same node again, somewhere
+		f.Handle = f.Handle&^0xfff | tc.U32Handle(number)
+		k.Meddle(add(f))
+	case 3: // a destination in any bucket
+		to := rapid.SampledFrom(objects).Draw(t, "to")
+		n := node(f.Pref, 0, number, map[uint16]string{plan.PrefHashIPv4: "10.0.0.0/24", plan.PrefHashIPv6: "2001:db8::/64"}[f.Pref], id(0x10))
+		n.Handle = to.Handle&^0xfff | tc.U32Handle(number)
+		k.Meddle(add(n))
+	case 4: // a table, and a link to it or another
+		table := f
+		table.Handle, table.Divisor, table.Link, table.ClassID, table.Sel = tc.MakeU32Handle(number&0x7ff|1, 0, 0), 16, 0, 0, tc.Selector{}
+		k.Meddle(add(table))
+		l := f
+		l.Handle, l.Divisor, l.ClassID, l.Sel = f.Handle&^0xfff|tc.U32Handle(number), 0, 0, tc.Selector{HMask: 0xf, HOff: 16}
+		l.Link = rapid.SampledFrom(objects).Draw(t, "linked").Handle &^ 0xfffff
+		k.Meddle(add(l))
+	case 5:
+		if f.IsNode() {
+			if err := k.ForceNode(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 6:
+		if f.Link != 0 {
+			f.Link = rapid.SampledFrom(objects).Draw(t, "linked").Handle &^ 0xfffff
+			k.Meddle(tc.Op{Verb: tc.Change, Object: f})
+		}
+	}
+}
+
+// TestFewMessages: what one change of the inventory costs among many destinations.
+func TestFewMessages(t *testing.T) {
+	s := base()
+	s.layout, s.destinations = "hash", nil
+	for i := range 10_000 {
+		s.destinations = append(s.destinations, fmt.Sprintf("10.%d.%d.%d/32 c%d", i>>13, i>>6&0x7f, i&0x3f, 10+10*(i%2)))
+	}
+	k := installed(t, s.plan(t))
+	for _, test := range []struct {
+		name string
+		edit func([]string) []string
+		most int
+	}{
+		{"nothing", func(d []string) []string { return d }, 0},
+		{"another class", func(d []string) []string { d[777] = strings.Replace(d[777], "c20", "c10", 1); return d }, 1},
+		{"gone", func(d []string) []string { return slices.Delete(d, 99, 100) }, 1},
+		{"come", func(d []string) []string { return append(d, "10.7.7.7/32 c10") }, 1},
+		{"another address", func(d []string) []string { d[1234] = "10.9.9.9/32 c10"; return d }, 3},
+		{"a shorter prefix", func(d []string) []string { return append(d, "10.0.7.0/24 c20") }, 1},
+		{"a prefix of everything", func(d []string) []string { return append(d, "0.0.0.0/0 c20") }, 1},
+		{"another family", func(d []string) []string { return append(d, "2001:db8::7/128 c20") }, 1},
+	} {
+		s.destinations = test.edit(slices.Clone(s.destinations))
+		c := reconcile(t, k, s.plan(t), diff.Options{})
+		if len(c.Ops) > test.most {
+			t.Errorf("%s: %d operations\n%s", test.name, len(c.Ops), text(c.Ops[:min(len(c.Ops), 20)]))
+		}
+	}
+}
+
+// TestHiddenTable: a table that was left over when its pref was deleted is seen by nobody and takes an id. Nothing is put into it, and
+// with the id banned another is taken.
+func TestHiddenTable(t *testing.T) {
+	s := base()
+	s.layout = "hash"
+	for i := range 20 {
+		s.destinations = append(s.destinations, fmt.Sprintf("10.5.0.%d/32 c10", i))
+	}
+	k := installed(t, base().plan(t))
+	table := tc.Filter{Parent: id(0), Pref: 500, Protocol: tc.ProtocolIP, Kind: tc.KindU32, Handle: tc.MakeU32Handle(1, 0, 0), Divisor: 4}
+	meddle(t, k, add(table), remove(tc.Filter{Parent: id(0), Pref: 500, Protocol: tc.ProtocolIP, Kind: tc.KindU32}))
+	p := s.plan(t)
+	c, err := diff.Compute(observe(t, k), p, diff.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := k.Apply(t.Context(), link, c.Ops)
+	hidden := diff.HiddenTables(results)
+	if !slices.Equal(hidden, []uint32{1}) {
+		t.Fatalf("hidden tables: %v", hidden)
+	}
+	for _, r := range results {
+		if f, ok := r.Op.Object.(tc.Filter); ok && f.Divisor == 0 && f.Pref == plan.PrefHashIPv4 && r.Err == nil {
+			t.Errorf("done although a table is missing: %s", r.Op)
+		}
+	}
+	reconcile(t, k, p, diff.Options{BannedTables: hidden})
+	if ids := diff.HiddenTables([]tc.Result{{Op: add(table), Err: syscall.EBUSY}, {Op: remove(table), Err: syscall.EEXIST}}); ids != nil {
+		t.Errorf("%v", ids)
+	}
+}
