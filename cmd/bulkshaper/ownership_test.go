@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestTakeover replaces a foreign root only where it is allowed, by the flag or by the key, and says so beforehand.
+func TestTakeover(t *testing.T) {
+	for name, c := range map[string]struct {
+		args   []string
+		config string
+	}{"flag": {[]string{"--takeover"}, ""}, "key": {nil, "takeover: true\n"}} {
+		t.Run(name, func(t *testing.T) {
+			h, dir := newHost(t), copyTree(t, incident)
+			h.TC("qdisc", "add", "dev", "eth1", "root", "handle", "42:", "htb")
+			config := filepath.Join(dir, "config.yaml")
+			edit(t, config, read(t, config)+c.config)
+			with := func(command string, args ...string) []string {
+				return append(append([]string{command, "--config", config}, c.args...), args...)
+			}
+			r := h.run(with("plan", "--exit-code")...)
+			if r.code != exitDiffers || !strings.Contains(r.stdout, "REBUILD") || !strings.Contains(r.stdout, "NOT HITLESS") || !strings.Contains(r.stdout, "42:") {
+				t.Errorf("plan: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			h.must(with("apply")...)
+			if q := h.TC("qdisc", "show", "dev", "eth1"); !strings.HasPrefix(q, "qdisc htb 1: root") || strings.Contains(q, "42:") {
+				t.Errorf("after the takeover:\n%s", q)
+			}
+			h.must("plan", "--exit-code", "--config", incidentConfig())
+		})
+	}
+}
+
+// TestDaemonRefusesAForeignRoot at its first contact ends, touches nothing, and takes it where it may.
+func TestDaemonRefusesAForeignRoot(t *testing.T) {
+	d := &daemonHost{host: newHost(t), dir: copyTree(t, incident)}
+	d.TC("qdisc", "add", "dev", "eth1", "root", "handle", "42:", "htb")
+	before := d.TC("qdisc", "show", "dev", "eth1")
+	d.begin()
+	if code := d.wait(); code != exitFailed || !strings.Contains(d.text(), "YARN") || !strings.Contains(d.text(), "takeover") {
+		t.Errorf("exit %d", code)
+	}
+	if after := d.TC("qdisc", "show", "dev", "eth1"); after != before {
+		t.Errorf("the root changed: %s", after)
+	}
+	d.launch("--takeover")
+	if len(shownFilters(d.filters())) != 21 {
+		t.Error("not shaped")
+	}
+}
+
+// TestWhatAnEarlierConfigLeftIsPruned starts after edits that nobody was there to follow: classes and filters of before go, and
+// what is not ours stays.
+func TestWhatAnEarlierConfigLeftIsPruned(t *testing.T) {
+	d := startIncident(t)
+	d.stop()
+	d.TC("class", "add", "dev", "eth1", "parent", "1:", "classid", "1:777", "htb", "rate", "1mbit")
+	d.TC("filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "7", "u32", "match", "ip", "dst", "203.0.113.9/32", "flowid", "1:777")
+	edit(t, d.config(), strings.Replace(read(t, d.config()), "id: 20,", "id: 2f,", 1))
+	remove(t, d.serverFile("hadoop14"))
+	edit(t, filepath.Join(d.dir, "roles.json"), strings.ReplaceAll(strings.ReplaceAll(read(t, filepath.Join(d.dir, "roles.json")), `"hadoop14", `, ""), `"hadoop14",`, ""))
+	d.launch()
+	classes := d.TC("class", "show", "dev", "eth1")
+	for id, want := range map[string]bool{"1:20 ": false, "1:2f ": true, "1:777 ": true} {
+		if strings.Contains(classes, "class htb "+id) != want {
+			t.Errorf("class %s there: %v\n%s", id, !want, classes)
+		}
+	}
+	filters := d.filters()
+	if _, there := shownFilters(filters)["0af11c0e"]; there {
+		t.Error("the filter of a server that is gone stands")
+	}
+	if strings.Contains(filters, "flowid 1:20 ") || !strings.Contains(filters, "pref 7") {
+		t.Errorf("filters:\n%s", filters)
+	}
+	if s := d.status(); !s.InSync || len(s.Foreign) != 2 {
+		t.Errorf("in sync %v, foreign %q", s.InSync, s.Foreign)
+	}
+	d.stop()
+	d.must("clear", "--config", d.config())
+	if left := d.TC("class", "show", "dev", "eth1"); strings.Count(left, "class htb") != 1 || !strings.Contains(left, "1:777") {
+		t.Errorf("classes after clear:\n%s", left)
+	}
+	if left := d.filters(); !strings.Contains(left, "pref 7") || strings.Count(left, "flowid") != 1 {
+		t.Errorf("filters after clear:\n%s", left)
+	}
+}
+
+// TestAppliesAtOnce starts many on a bare interface: one of them shapes it, all end well, and nothing is left to do.
+func TestAppliesAtOnce(t *testing.T) {
+	h := newHost(t)
+	results := make([]result, 6)
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() { results[i] = h.run("apply", "--config", incidentConfig()) })
+	}
+	all.Wait()
+	for _, r := range results {
+		if r.code != exitDone {
+			t.Errorf("exit %d: %s%s", r.code, r.stdout, r.stderr)
+		}
+	}
+	h.must("plan", "--exit-code", "--config", incidentConfig())
+}
+
+// TestTwoDaemons with one config get along; with two configs each sees the other at work, repairs are spaced out, and both say so.
+func TestTwoDaemons(t *testing.T) {
+	d := startIncident(t)
+	other := t.TempDir()
+	arguments := func(config string) []string {
+		return []string{"--config", config, "--run-dir", other, "--listen", "", "--log-format", "json"}
+	}
+	twin := d.start(arguments(d.config())...)
+	eventually(t, "the twin answers", func() bool {
+		return d.run("status", "--format", "json", "--config", d.config(), "--run-dir", other).code == exitDone
+	})
+	if n := len(twin.lines("shaping changed")) + len(d.lines("repaired")); n != 0 {
+		t.Errorf("a second daemon with the same config changed something %d times", n)
+	}
+	if code := twin.stop(); code != exitDone {
+		t.Errorf("the twin's exit is %d", code)
+	}
+	dir := copyTree(t, incident)
+	rival := filepath.Join(dir, "config.yaml")
+	edit(t, rival, strings.Replace(read(t, rival), "rate: 819200kbit", "rate: 500mbit", 1))
+	d.start(arguments(rival)...)
+	eventually(t, "contended", func() bool { return d.status().Contended })
+	repairs := func() int { return len(d.lines("repaired")) }
+	seen := repairs()
+	if seen > 20 {
+		t.Errorf("%d repairs before they were spaced out", seen)
+	}
+}
+
+// TestChangesForTcBatch feeds the changes that an edit asks for to the real tc: additions, deletions and redirections of filters, a
+// new class and one that goes.
+func TestChangesForTcBatch(t *testing.T) {
+	h, dir := newHost(t), copyTree(t, incident)
+	config := filepath.Join(dir, "config.yaml")
+	h.must("apply", "--config", config)
+	server := func(name string) string { return filepath.Join(dir, "nyc1/jsons", name+".json") }
+	edit(t, server("hadoop14"), strings.Replace(read(t, server("hadoop14")), `"b12"`, `"b13"`, 1))
+	edit(t, server("app01"), strings.Replace(read(t, server("app01")), "10.241.28.103", "10.241.28.203", 1))
+	edit(t, server("userdb01"), strings.Replace(read(t, server("userdb01")), `"cabinet"`, `"prefixes": ["10.244.9.0/24"], "cabinet"`, 1))
+	edit(t, config, strings.Replace(read(t, config), "id: 20,", "id: 2f,", 1))
+	lines := h.must("plan", "--format", "tc", "--config", config)
+	for _, verb := range []string{"class add", "class delete", "qdisc add", "filter add", "filter delete", "filter change"} {
+		if !strings.Contains(lines, verb+" dev eth1") {
+			t.Errorf("no %s in\n%s", verb, lines)
+		}
+	}
+	if err := h.TCBatch(lines); err != nil {
+		t.Fatalf("%v\n%s", err, lines)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(h.must("plan", "--format", "tc", "--config", config)), "\n") {
+		if line != "" && !strings.HasPrefix(line, "class change ") { // tc cuts bursts to whole microseconds
+			t.Errorf("after tc -batch there is still to do: %s", line)
+		}
+	}
+	byTC := fmt.Sprint(shownFilters(h.TC("filter", "show", "dev", "eth1", "parent", "1:")))
+	other := newHost(t)
+	other.must("apply", "--config", config)
+	if applied := fmt.Sprint(shownFilters(other.TC("filter", "show", "dev", "eth1", "parent", "1:"))); byTC != applied {
+		t.Errorf("tc -batch made\n%s\napply makes\n%s", byTC, applied)
+	}
+}
