@@ -13,14 +13,17 @@ import (
 
 // sortFilters tells ours from foreign ones. Ours are the u32 filters at our prefs, but for hash tables that foreign filters link to.
 func (c *comparison) sortFilters() {
-	filters := slices.Clone(c.have.Filters)
-	slices.SortStableFunc(filters, func(a, b tc.Filter) int { return cmp.Or(cmp.Compare(a.Pref, b.Pref), cmp.Compare(a.Handle, b.Handle)) })
-	isOurs := func(f tc.Filter) bool {
+	filters := sorted(c.have.Filters)
+	isOurs := func(f *tc.Filter) bool {
 		protocol, own := plan.OwnPref(f.Pref)
 		return own && f.Parent == c.root.Handle && f.Kind == tc.KindU32 && f.Protocol == protocol
 	}
-	c.roots = u32.RootTables(filters)
+	c.roots = u32.RootTables(c.have.Filters)
 	lent := lentTables(filters, isOurs)
+	sizes := map[uint16]int{}
+	for _, f := range filters {
+		sizes[f.Pref]++
+	}
 	type group struct {
 		pref     uint16
 		protocol tc.Protocol
@@ -30,11 +33,14 @@ func (c *comparison) sortFilters() {
 	var order []group
 	for _, f := range filters {
 		if isOurs(f) && !lent[f.Handle.Table()] {
-			c.byPref[f.Pref] = append(c.byPref[f.Pref], f)
+			if c.byPref[f.Pref] == nil {
+				c.byPref[f.Pref] = make([]tc.Filter, 0, sizes[f.Pref])
+			}
+			c.byPref[f.Pref] = append(c.byPref[f.Pref], *f)
 			continue
 		}
 		if _, own := plan.OwnPref(f.Pref); own && f.Parent == c.root.Handle && !isOurs(f) && c.alien == nil {
-			c.alien = &f
+			c.alien = f
 		}
 		c.outside[f.ClassID] = true
 		g := group{f.Pref, f.Protocol, f.Kind}
@@ -46,7 +52,7 @@ func (c *comparison) sortFilters() {
 		}
 	}
 	for _, g := range order {
-		if isOurs(tc.Filter{Parent: c.root.Handle, Pref: g.pref, Protocol: g.protocol, Kind: g.kind}) {
+		if isOurs(&tc.Filter{Parent: c.root.Handle, Pref: g.pref, Protocol: g.protocol, Kind: g.kind}) {
 			c.foreign = append(c.foreign, fmt.Sprintf("hash tables at pref %d, which a foreign filter links to", g.pref))
 			continue
 		}
@@ -54,8 +60,26 @@ func (c *comparison) sortFilters() {
 	}
 }
 
+// sorted is filters by pref and handle; those of one handle stay in their order.
+func sorted(filters []tc.Filter) []*tc.Filter {
+	type place struct {
+		key uint64
+		i   int
+	}
+	places := make([]place, len(filters))
+	for i, f := range filters {
+		places[i] = place{uint64(f.Pref)<<32 | uint64(f.Handle), i}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.i, b.i)) })
+	pointers := make([]*tc.Filter, len(filters))
+	for i, p := range places {
+		pointers[i] = &filters[p.i]
+	}
+	return pointers
+}
+
 // lentTables are the hash tables that filters which are not ours link to, and the tables that those link to.
-func lentTables(filters []tc.Filter, isOurs func(tc.Filter) bool) map[uint32]bool {
+func lentTables(filters []*tc.Filter, isOurs func(*tc.Filter) bool) map[uint32]bool {
 	lent := map[uint32]bool{}
 	for grown := true; grown; {
 		grown = false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"bulkshaper/shaper/policy"
@@ -14,9 +15,7 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 	p := b.plan
 	p.Filters = controlFilters()
 	p.Destinations = slices.Clone(destinations)
-	slices.SortFunc(p.Destinations, func(x, y policy.Destination) int {
-		return cmp.Or(x.Prefix.Addr().Compare(y.Prefix.Addr()), cmp.Compare(x.Prefix.Bits(), y.Prefix.Bits()))
-	})
+	slices.SortFunc(p.Destinations, func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) })
 	leaves := map[string]*Class{}
 	for i := range p.Classes {
 		if p.Classes[i].Leaf != nil {
@@ -51,6 +50,10 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 		return nil
 	}
 	return checkLists(counts)
+}
+
+func comparePrefixes(x, y netip.Prefix) int {
+	return cmp.Or(x.Addr().Compare(y.Addr()), cmp.Compare(x.Bits(), y.Bits()))
 }
 
 // checkLists finds the lists that are too long, all of them.

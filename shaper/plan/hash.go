@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32/layout"
@@ -13,14 +15,13 @@ const (
 	LayoutHash = "hash"
 )
 
-// Hashed is the destinations of one family in layout hash.
+// Hashed is the destinations of one family in layout hash, sorted by prefix.
 type Hashed struct {
 	Place layout.Place
 	Items []layout.Item
 	// Budget is how many hash tables they may take.
-	Budget int
-	// Names says what each destination is for.
-	Names map[netip.Prefix]string
+	Budget  int
+	filters []Filter // of the same destinations, in the order of Items
 }
 
 // Hashed is what the prefs of layout hash shall hold: nothing in layout list.
@@ -31,14 +32,14 @@ func (p *Plan) Hashed() [2]Hashed {
 	}
 	for i := range result {
 		h := &result[i]
-		h.Names = map[netip.Prefix]string{}
-		for _, f := range p.Filters {
-			if f.Pref != h.Place.Pref {
-				continue
-			}
-			prefix, _ := f.Destination()
-			h.Items = append(h.Items, layout.Item{Prefix: prefix, ClassID: f.ClassID})
-			h.Names[prefix] = f.Name
+		byPref := func(f Filter, pref uint16) int { return cmp.Compare(f.Pref, pref) }
+		from, _ := slices.BinarySearchFunc(p.Filters, h.Place.Pref, byPref)
+		to, _ := slices.BinarySearchFunc(p.Filters, h.Place.Pref+1, byPref)
+		h.filters = p.Filters[from:to]
+		h.Items = make([]layout.Item, len(h.filters))
+		for j := range h.filters {
+			prefix, _ := h.filters[j].Destination()
+			h.Items[j] = layout.Item{Prefix: prefix, ClassID: h.filters[j].ClassID}
 		}
 	}
 	result[0].Budget, result[1].Budget = layout.Budgets(len(result[0].Items), len(result[1].Items))
@@ -47,10 +48,15 @@ func (p *Plan) Hashed() [2]Hashed {
 
 // Name is what filter f of the layout is for.
 func (h *Hashed) Name(f tc.Filter) string {
-	if prefix, ok := f.Destination(); ok && f.Link == 0 {
-		return h.Names[prefix]
+	prefix, ok := f.Destination()
+	if !ok || f.Link != 0 {
+		return "hash table " + f.Link.String()
 	}
-	return "hash table " + f.Link.String()
+	i, ok := slices.BinarySearchFunc(h.Items, prefix, func(x layout.Item, p netip.Prefix) int { return comparePrefixes(x.Prefix, p) })
+	if !ok {
+		return prefix.String()
+	}
+	return h.filters[i].Name
 }
 
 // Trees are the hash tables of a first installation, none in layout list.

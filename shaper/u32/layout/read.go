@@ -12,29 +12,12 @@ import (
 // this package makes it is no part of the tree: nodes with other matches or in the wrong order, those with a handle that occurs
 // twice, second links to a table, tables that no link leads to.
 func Read(filters []tc.Filter, place Place) *Tree {
-	r := reader{tree: &Tree{place: place, stale: map[tc.U32Handle][]uint32{}, seen: map[uint32]bool{}}, tables: map[uint32]*rawTable{}}
+	r := reader{tree: &Tree{place: place, stale: map[tc.U32Handle][]uint32{}, seen: map[uint32]bool{}}, tables: group(filters, place)}
 	r.tree.rootID = u32.RootTables(filters)[place.Pref]
 	for _, f := range filters {
 		if f.Kind == tc.KindU32 && f.Divisor != 0 {
 			r.tree.seen[f.Handle.Table()] = true
 		}
-		if f.Pref != place.Pref || f.Kind != tc.KindU32 || f.Protocol != place.Protocol || f.Parent != place.Parent {
-			continue
-		}
-		id := f.Handle.Table()
-		t := r.tables[id]
-		if t == nil {
-			t = &rawTable{}
-			r.tables[id] = t
-		}
-		if f.Divisor != 0 {
-			t.divisor = f.Divisor
-		} else if f.IsNode() {
-			t.nodes = append(t.nodes, f)
-		}
-	}
-	for _, t := range r.tables {
-		t.sort()
 	}
 	if root := r.tables[r.tree.rootID]; root != nil && r.tree.rootID != 0 {
 		root.used = true
@@ -48,14 +31,53 @@ type reader struct {
 	tables map[uint32]*rawTable
 }
 
+// rawTable is a table as it was read.
 type rawTable struct {
 	divisor uint32
-	nodes   []tc.Filter // sorted by handle
+	nodes   []*tc.Filter // sorted by handle
 	used    bool
 }
 
+// group sorts the filters at place into tables, by id.
+func group(filters []tc.Filter, place Place) map[uint32]*rawTable {
+	var counts [1 << 12]int
+	here := func(f *tc.Filter) bool {
+		return f.Pref == place.Pref && f.Kind == tc.KindU32 && f.Protocol == place.Protocol && f.Parent == place.Parent
+	}
+	for i := range filters {
+		if here(&filters[i]) {
+			counts[filters[i].Handle.Table()]++
+		}
+	}
+	tables := map[uint32]*rawTable{}
+	for id, n := range counts {
+		if n > 0 {
+			tables[uint32(id)] = &rawTable{nodes: make([]*tc.Filter, 0, n)}
+		}
+	}
+	for i := range filters {
+		f := &filters[i]
+		if !here(f) {
+			continue
+		}
+		t := tables[f.Handle.Table()]
+		if f.Divisor != 0 {
+			t.divisor = f.Divisor
+		} else if f.IsNode() {
+			t.nodes = append(t.nodes, f)
+		}
+	}
+	byHandle := func(a, b *tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) }
+	for _, t := range tables {
+		if !slices.IsSortedFunc(t.nodes, byHandle) {
+			slices.SortStableFunc(t.nodes, byHandle)
+		}
+	}
+	return tables
+}
+
 // bucket reads the nodes of one bucket. key is the least length of what belongs there.
-func (r *reader) bucket(nodes []tc.Filter, key uint8, depth int) bucket {
+func (r *reader) bucket(nodes []*tc.Filter, key uint8, depth int) bucket {
 	var b bucket
 	kept := make([]bool, len(nodes))
 	last := uint32(0)
@@ -86,17 +108,10 @@ func (r *reader) bucket(nodes []tc.Filter, key uint8, depth int) bucket {
 	return b
 }
 
-func (t *rawTable) sort() {
-	byHandle := func(a, b tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) }
-	if !slices.IsSortedFunc(t.nodes, byHandle) {
-		slices.SortStableFunc(t.nodes, byHandle)
-	}
-}
-
 // cutter gives the nodes of each bucket, for which it has to be asked in ascending order.
-func (t *rawTable) cutter() func(index uint32) []tc.Filter {
+func (t *rawTable) cutter() func(index uint32) []*tc.Filter {
 	rest := t.nodes
-	return func(index uint32) []tc.Filter {
+	return func(index uint32) []*tc.Filter {
 		from := 0
 		for from < len(rest) && rest[from].Handle.Bucket() < index {
 			from++
@@ -122,13 +137,13 @@ func (r *reader) fill(t *table, raw *rawTable, key uint8, depth int) {
 }
 
 // once tells whether nodes[i] is the only one with its handle.
-func once(nodes []tc.Filter, i int) bool {
+func once(nodes []*tc.Filter, i int) bool {
 	h := nodes[i].Handle
 	return (i == 0 || nodes[i-1].Handle != h) && (i == len(nodes)-1 || nodes[i+1].Handle != h)
 }
 
 // link is nodes[i] as a link, nil if it is none of ours.
-func (r *reader) link(nodes []tc.Filter, i int, key uint8, depth int) *link {
+func (r *reader) link(nodes []*tc.Filter, i int, key uint8, depth int) *link {
 	f := nodes[i]
 	if f.Link == 0 || f.ClassID != 0 || depth >= maxDepth || !once(nodes, i) {
 		return nil
@@ -147,7 +162,7 @@ func (r *reader) link(nodes []tc.Filter, i int, key uint8, depth int) *link {
 }
 
 // leaf is nodes[i] as a leaf, false if it is none of ours.
-func (r *reader) leaf(nodes []tc.Filter, i int) (leaf, bool) {
+func (r *reader) leaf(nodes []*tc.Filter, i int) (leaf, bool) {
 	f := nodes[i]
 	if f.Link != 0 || f.Sel.HMask != 0 || f.Sel.HOff != 0 || !once(nodes, i) {
 		return leaf{}, false

@@ -39,24 +39,8 @@ type Step struct {
 // Steps compares t with what was read from the kernel, in any order. t is an adaption of what Read finds there. Nodes that stand and
 // have the right class are left out unless rebind asks for them.
 func (t *Tree) Steps(have []tc.Filter, rebind func(class tc.Handle) bool) Steps {
-	c := stepper{tree: t, rebind: rebind, tables: map[uint32]*table{}, standing: map[uint32]*rawTable{}}
+	c := stepper{tree: t, rebind: rebind, tables: map[uint32]*table{}, standing: group(have, t.place)}
 	c.Standing = map[uint32]bool{}
-	for _, f := range have {
-		if f.Pref != t.place.Pref || f.Kind != tc.KindU32 || f.Protocol != t.place.Protocol || f.Parent != t.place.Parent {
-			continue
-		}
-		raw := c.standing[f.Handle.Table()]
-		if raw == nil {
-			raw = &rawTable{}
-			c.standing[f.Handle.Table()] = raw
-		}
-		if f.IsNode() {
-			raw.nodes = append(raw.nodes, f)
-		}
-	}
-	for _, raw := range c.standing {
-		raw.sort()
-	}
 	c.collect(&t.root)
 	root := c.standing[t.rootID]
 	if root == nil || t.rootID == 0 {
@@ -88,11 +72,11 @@ func (c *stepper) collect(b *bucket) {
 }
 
 // live compares a bucket where packets come; nodes are those that stand there.
-func (c *stepper) live(b *bucket, nodes []tc.Filter, id, index uint32) {
-	find := func(node uint32) (tc.Filter, bool) {
-		i, ok := slices.BinarySearchFunc(nodes, node, func(f tc.Filter, id uint32) int { return cmp.Compare(f.Handle.Node(), id) })
+func (c *stepper) live(b *bucket, nodes []*tc.Filter, id, index uint32) {
+	find := func(node uint32) (*tc.Filter, bool) {
+		i, ok := slices.BinarySearchFunc(nodes, node, func(f *tc.Filter, id uint32) int { return cmp.Compare(f.Handle.Node(), id) })
 		if !ok {
-			return tc.Filter{}, false
+			return nil, false
 		}
 		return nodes[i], true
 	}
@@ -116,7 +100,11 @@ func (c *stepper) live(b *bucket, nodes []tc.Filter, id, index uint32) {
 		if ok && was.ClassID == x.class && (c.rebind == nil || !c.rebind(x.class)) {
 			continue
 		}
-		c.Live = append(c.Live, Step{Filter: c.tree.leafFilter(x, id, index), Key: int(x.length), Changed: ok, Old: was.ClassID})
+		step := Step{Filter: c.tree.leafFilter(x, id, index), Key: int(x.length), Changed: ok}
+		if ok {
+			step.Old = was.ClassID
+		}
+		c.Live = append(c.Live, step)
 	}
 }
 
@@ -139,7 +127,7 @@ func (c *stepper) aside(t *table) {
 }
 
 // gone lists what goes of nodes, which stand in a bucket that stays, and of the tables that stay behind them; the last node first.
-func (c *stepper) gone(nodes []tc.Filter) {
+func (c *stepper) gone(nodes []*tc.Filter) {
 	for _, f := range slices.Backward(nodes) {
 		id := f.Link.Table()
 		if raw := c.standing[id]; f.Link != 0 && c.Standing[id] && raw != nil && !raw.used {
@@ -152,13 +140,13 @@ func (c *stepper) gone(nodes []tc.Filter) {
 			}
 		}
 		if !c.wanted(f) {
-			c.Gone = append(c.Gone, f)
+			c.Gone = append(c.Gone, *f)
 		}
 	}
 }
 
 // wanted tells whether f is a node of the tree.
-func (c *stepper) wanted(f tc.Filter) bool {
+func (c *stepper) wanted(f *tc.Filter) bool {
 	b := &c.tree.root
 	if id := f.Handle.Table(); id != c.tree.rootID {
 		t := c.tables[id]
