@@ -42,7 +42,15 @@ func CheckShrink(old, new *Inventory, max float64) error {
 		return nil
 	}
 	gone := 0
+	rest := new.Servers
 	for _, s := range old.Servers {
+		// Both are sorted by name, so most are found where they are expected.
+		for len(rest) > 0 && rest[0].Name < s.Name {
+			rest = rest[1:]
+		}
+		if len(rest) > 0 && rest[0].Name == s.Name {
+			continue
+		}
 		if !slices.ContainsFunc(s.Names, func(name string) bool { return new.names.find(name) >= 0 }) {
 			gone++
 		}

@@ -17,7 +17,10 @@ type lister struct {
 	folders []string
 	ids     []fileID
 	// links are the links that would be server files.
-	links    []string
+	links []string
+	// servers are the folders of which every file may be a server's; single says that there are files that a pattern names.
+	servers  map[string]bool
+	single   bool
 	problems Problems
 }
 
@@ -92,6 +95,10 @@ func (l *lister) match(path string, wild bool, add func(candidate)) {
 	switch {
 	case err == nil && info.IsDir() && !(wild && strings.HasSuffix(name, ".json")):
 		names := l.read(path)
+		if l.servers == nil {
+			l.servers = make(map[string]bool)
+		}
+		l.servers[path] = true
 		files := 0
 		for _, name := range names {
 			if wanted(name) {
@@ -103,6 +110,7 @@ func (l *lister) match(path string, wild bool, add func(candidate)) {
 			l.wrong(path, "folder has no *.json files", patternRemedy)
 		}
 	case wild && wanted(name):
+		l.single = true
 		add(candidate{path: path})
 	case wild:
 	case errors.Is(err, fs.ErrNotExist):
@@ -114,6 +122,7 @@ func (l *lister) match(path string, wild bool, add func(candidate)) {
 		l.wrong(path, "not the name of a server file", "name folders, or files that end in .json")
 	default:
 		l.visit(filepath.Dir(path))
+		l.single = true
 		add(candidate{path: path, meant: true})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,9 @@ type Loader struct {
 	fields *fieldPaths
 	seed   maphash.Seed
 	now    func() time.Time
+
+	// listing is nil where LoadChanged cannot do.
+	listing atomic.Pointer[listing]
 
 	mu    sync.Mutex
 	files map[string]*known
@@ -65,6 +69,7 @@ const loadTries = 3
 func (l *Loader) Load(ctx context.Context) (*Inventory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.listing.Store(nil)
 	for try := 1; ; try++ {
 		inv, problems, stable, err := l.load(ctx)
 		switch {
@@ -134,15 +139,37 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 		records[i] = o.record
 	}
 	stable = stable && !list.changed()
-	if len(problems) == 0 && l.last != nil && declared == l.lastRoles && slices.Equal(records, l.lastRecords) && slices.Equal(warnings, l.lastWarnings) {
-		return l.last, nil, stable, nil
-	}
-	inv, problems = assemble(declared, records, problems, warnings)
 	if len(problems) > 0 {
+		_, problems = assemble(declared, records, problems, warnings)
 		return nil, problems, stable, nil
 	}
-	l.last, l.lastRecords, l.lastRoles, l.lastWarnings = inv, records, declared, warnings
+	if inv, problems = l.take(declared, records, warnings); len(problems) > 0 {
+		return nil, problems, stable, nil
+	}
+	// With litter, or a file of two paths, there is more to an event than one file.
+	if stable && len(warnings) == 0 && len(kept) == len(outcomes) {
+		l.listing.Store(listingOf(&list, l.source.Roles))
+	}
 	return inv, nil, stable, nil
+}
+
+// take makes the inventory of what was read without problems, and remembers it.
+func (l *Loader) take(declared *rolesFile, records []*record, warnings Problems) (*Inventory, Problems) {
+	if l.last != nil && declared == l.lastRoles && slices.Equal(records, l.lastRecords) && slices.Equal(warnings, l.lastWarnings) {
+		return l.last, nil
+	}
+	inv, ok := (*Inventory)(nil), false
+	if l.last != nil && declared == l.lastRoles && slices.Equal(warnings, l.lastWarnings) {
+		inv, ok = patch(l.last, l.lastRecords, records)
+	}
+	if !ok {
+		var problems Problems
+		if inv, problems = assemble(declared, records, nil, warnings); len(problems) > 0 {
+			return nil, problems
+		}
+	}
+	l.last, l.lastRecords, l.lastRoles, l.lastWarnings = inv, records, declared, warnings
+	return inv, nil
 }
 
 // samePath tells whether two paths are spelled for the same place.

@@ -42,12 +42,7 @@ func sortedSet[T comparable](list []T, compare func(a, b T) int) []T {
 
 // build sorts servers and roles and makes the index; it changes no server, since older inventories may hold them too.
 func build(servers []*Server, roles []string) *Inventory {
-	slices.SortStableFunc(servers, func(a, b *Server) int {
-		if c := strings.Compare(a.Name, b.Name); c != 0 {
-			return c
-		}
-		return strings.Compare(a.File, b.File)
-	})
+	slices.SortStableFunc(servers, byName)
 	inv := &Inventory{Servers: servers, Roles: sortedSet(roles, strings.Compare), names: newNameIndex(len(servers))}
 	for _, s := range servers {
 		inv.names.add(s.Names...)

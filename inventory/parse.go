@@ -165,11 +165,13 @@ func similarCabinets(live []*record) (warnings Problems) {
 	type cabinet struct{ datacenter, name string }
 	seen := make(map[cabinet]string) // the first spelling of each
 	told := make(map[cabinet]bool)
+	known := make(map[cabinet]bool) // as they are spelled
 	for _, r := range live {
 		s := r.server
-		if s.Cabinet == "" {
+		if s.Cabinet == "" || known[cabinet{s.Datacenter, s.Cabinet}] {
 			continue
 		}
+		known[cabinet{s.Datacenter, s.Cabinet}] = true
 		normal := strings.ToLower(s.Cabinet)
 		if strings.Trim(normal, "0123456789") == "" {
 			normal = strings.TrimLeft(normal, "0")

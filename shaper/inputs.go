@@ -18,6 +18,8 @@ type Files struct {
 	mu     sync.Mutex
 	source inventory.Source
 	loader *inventory.Loader
+	// failed says that the last reading did: what was edited before it may not have been read.
+	failed bool
 }
 
 // NewFiles reads the config at path ("" for none) with the flags over it, and the inventory that the config names.
@@ -27,6 +29,14 @@ func NewFiles(path string, overrides config.Overrides) *Files {
 
 // Load reads everything; what did not change since the last time is not read again.
 func (f *Files) Load(ctx context.Context) (Input, error) {
+	input, err := f.load(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = err != nil
+	return input, err
+}
+
+func (f *Files) load(ctx context.Context) (Input, error) {
 	cfg, err := config.Load(f.path, f.overrides)
 	if err != nil {
 		return Input{}, err
@@ -36,6 +46,31 @@ func (f *Files) Load(ctx context.Context) (Input, error) {
 		return Input{Config: cfg}, err
 	}
 	return Input{Config: cfg, Inventory: inv}, nil
+}
+
+// LoadChanged reads the config, and of the inventory what events named (see inventory.Loader.LoadChanged). done is false where
+// that does not do and Load is needed.
+func (f *Files) LoadChanged(ctx context.Context, paths []string) (input Input, done bool, err error) {
+	f.mu.Lock()
+	failed := f.failed
+	f.mu.Unlock()
+	if failed {
+		return Input{}, false, nil
+	}
+	cfg, err := config.Load(f.path, f.overrides)
+	if err != nil {
+		return Input{}, false, nil // Load tells
+	}
+	inv, done, err := f.loaderFor(cfg.Source).LoadChanged(ctx, paths)
+	return Input{Config: cfg, Inventory: inv}, done, err
+}
+
+// Plain tells of a path that an event named whether it can only be that of a file (see inventory.Loader.Plain).
+func (f *Files) Plain(path string) bool {
+	f.mu.Lock()
+	loader := f.loader
+	f.mu.Unlock()
+	return loader != nil && loader.Plain(path)
 }
 
 func (f *Files) loaderFor(source inventory.Source) *inventory.Loader {

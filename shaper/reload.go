@@ -45,14 +45,15 @@ func (l *Loop) take(ctx context.Context, done loadResult) {
 	if err == nil {
 		err = inventory.CheckShrink(l.input.Inventory, done.input.Inventory, done.input.Config.MaxShrink)
 	}
+	unchanged := err == nil && l.Snapshot().LastReload.Result == ReloadSuccess && sameInput(l.input, done.input)
 	var desired *Desired
-	if err == nil && l.desired != nil {
+	if err == nil && !unchanged && l.desired != nil {
 		desired, err = Desire(done.input, l.Hostname, l.facts)
 	}
-	switch last := l.Snapshot().LastReload; {
+	switch {
 	case err != nil:
 		l.refuse(done.at, err)
-	case last.Result == ReloadSuccess && sameInput(l.input, done.input):
+	case unchanged:
 		l.Recorder.Reload(ReloadUnchanged, done.at)
 	default:
 		l.accept(ctx, done, desired)

@@ -61,7 +61,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	defer k.Close()
 
 	registry := prometheus.NewRegistry()
-	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Log: log.Named("watch")})
+	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Log: log.Named("watch")})
 	notifier := &systemd{}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -77,8 +77,8 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, "loop", loop.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
-	group.Go(func() error { forward(ctx, watcher.C(), fileEvents); return nil })
-	group.Go(func() error { forward(ctx, hup, reloads); return nil })
+	group.Go(func() error { forward(ctx, watcher.C(), fileEvents, func() {}); return nil })
+	group.Go(func() error { forward(ctx, hup, reloads, watcher.Everything); return nil })
 	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
 	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
 		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
@@ -99,13 +99,19 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	return nil
 }
 
-// watchedFiles has what a reading names watched, too: an edit of the config may lead to other folders.
+// watchedFiles reads what changed where the watcher knows that, else everything. Then it has what the reading names watched, too: an
+// edit of the config may lead to other folders.
 type watchedFiles struct {
 	*shaper.Files
 	watcher *watch.Watcher
 }
 
 func (f watchedFiles) Load(ctx context.Context) (shaper.Input, error) {
+	if paths, all := f.watcher.Changes(); !all {
+		if input, done, err := f.LoadChanged(ctx, paths); done || err != nil {
+			return input, err
+		}
+	}
 	defer f.watcher.Again()
 	return f.Files.Load(ctx)
 }
@@ -148,8 +154,8 @@ func ended(ctx context.Context, part string, err error) error {
 	return err
 }
 
-// forward passes on that something came; what comes while the last is not yet taken is one with it.
-func forward[T any](ctx context.Context, from <-chan T, to chan<- struct{}) {
+// forward passes on that something came, after before; what comes while the last is not yet taken is one with it.
+func forward[T any](ctx context.Context, from <-chan T, to chan<- struct{}, before func()) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -158,6 +164,7 @@ func forward[T any](ctx context.Context, from <-chan T, to chan<- struct{}) {
 			if !ok {
 				return
 			}
+			before()
 			select {
 			case to <- struct{}{}:
 			default:

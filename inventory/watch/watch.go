@@ -32,6 +32,8 @@ type Options struct {
 	Debounce time.Duration
 	// Rescan is the time between two looks without any event.
 	Rescan time.Duration
+	// Plain tells of a path that an event named whether it can only be that of a file, so that the folders stay the same. nil is no.
+	Plain func(path string) bool
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -43,6 +45,7 @@ type Watcher struct {
 	events  chan Event
 	again   chan struct{}
 	open    func() (notifier, error)
+	changes changes
 
 	// What follows belongs to Run.
 	notify  notifier // nil in poll mode
@@ -103,7 +106,7 @@ func (w *Watcher) Again() {
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.close()
 	w.arm()
-	w.emit(Rescan)
+	w.rescan()
 	burst := debouncer{quiet: w.opts.Debounce}
 	timer := time.NewTimer(0)
 	timer.Stop()
@@ -126,6 +129,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			}
 			w.forget(event)
 			burst.event(time.Now())
+			w.changes.note(event.Name)
 		case err, ok := <-errs:
 			if !ok {
 				w.poll(fsnotify.ErrClosed)
@@ -134,15 +138,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 			// Events were lost (a queue overflow), or may have been.
 			w.opts.Log.Debug("file events lost", zap.Error(err))
 			burst.event(time.Now())
+			w.changes.noteAll()
 		case <-timer.C:
 		case <-w.again:
 			before := maps.Clone(w.watched)
 			if w.arm(); !maps.Equal(before, w.watched) {
-				w.emit(Rescan)
+				w.rescan()
 			}
 		case <-tick.C:
 			w.arm()
-			w.emit(Rescan)
+			w.rescan()
 		}
 		if !burst.pending {
 			continue
@@ -152,9 +157,17 @@ func (w *Watcher) Run(ctx context.Context) error {
 			continue
 		}
 		burst.done()
-		w.arm() // before the event: what changes after it was read is an event again
+		if !w.changes.settle(w.opts.Plain) {
+			w.arm() // before the event: what changes after it was read is an event again
+		}
 		w.emit(FileEvent)
 	}
+}
+
+// rescan tells of a look at everything.
+func (w *Watcher) rescan() {
+	w.changes.expectAll()
+	w.emit(Rescan)
 }
 
 // emit puts an event into the channel. One that waits there already stands for both; a file event is the stronger.
@@ -179,6 +192,9 @@ func (w *Watcher) emit(kind Kind) {
 
 // forget drops what is known of a folder that went away, so that it is watched anew.
 func (w *Watcher) forget(event fsnotify.Event) {
+	if _, folder := w.watched[event.Name]; folder {
+		w.changes.noteAll()
+	}
 	if event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename) {
 		delete(w.watched, event.Name)
 	}
