@@ -42,11 +42,15 @@ func TestFoldersOfAnEditedConfigAreFollowed(t *testing.T) {
 	if err := os.CopyFS(moved, os.DirFS(filepath.Join(d.dir, "nyc1"))); err != nil {
 		t.Fatal(err)
 	}
+	here := func(file, class string) {
+		t.Helper()
+		edit(t, file, strings.Replace(read(t, file), `"b12"`, `"b13"`, 1))
+		eventually(t, "the edit of "+file+" is followed", func() bool { return shownFilters(d.filters())["0af11c0e"] == class })
+	}
+	here(d.serverFile("hadoop14"), "1:10")
 	edit(t, d.config(), strings.Replace(read(t, d.config()), "nyc1/jsons", "lax1/jsons", 1))
-	eventually(t, "the config is read", func() bool { return len(d.lines("files edited")) == 1 })
-	file := filepath.Join(moved, "jsons/hadoop14.json")
-	edit(t, file, strings.Replace(read(t, file), `"b12"`, `"b13"`, 1))
-	eventually(t, "an edit in the new folder is followed", func() bool { return shownFilters(d.filters())["0af11c0e"] == "1:10" })
+	eventually(t, "the config is followed", func() bool { return shownFilters(d.filters())["0af11c0e"] == "1:20" })
+	here(filepath.Join(moved, "jsons/hadoop14.json"), "1:10")
 }
 
 // TestConfigBehindALink edits the file that the config's path is a link to.
