@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,14 @@ func (c *counts) DriftRepaired(object string) {
 		c.repairAt = append(c.repairAt, now)
 	}
 }
+
+// repairs is when something was repaired, once for each pass.
+func (c *counts) repairs() []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.repairAt)
+}
+
 func (c *counts) Operation(op tc.Op, err error) {
 	result := "done"
 	if err != nil {
@@ -331,7 +340,7 @@ func TestLoopRepairsAtOnce(t *testing.T) {
 				}
 				b.wait(20 * time.Millisecond)
 				b.shaped()
-				if len(b.counts.repairAt) != 1 || b.Snapshot().Contended {
+				if len(b.counts.repairs()) != 1 || b.Snapshot().Contended {
 					t.Errorf("repairs %v, contended %v", b.counts.n, b.Snapshot().Contended)
 				}
 			})
@@ -346,11 +355,11 @@ func TestLoopSpacesOutContendedRepairs(t *testing.T) {
 			b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(0x42, 0), Parent: tc.Root, Kind: tc.KindHTB})
 			b.wait(time.Second)
 		}
-		n := len(b.counts.repairAt)
+		n := len(b.counts.repairs())
 		if n < 6 || n > 12 {
 			t.Errorf("%d repairs in 200 s", n)
 		}
-		gaps := b.counts.repairAt
+		gaps := b.counts.repairs()
 		if first, last := gaps[1].Sub(gaps[0]), gaps[n-1].Sub(gaps[n-2]); first > 2*time.Second || last < 30*time.Second {
 			t.Errorf("first gap %s, last %s", first, last)
 		}
@@ -421,7 +430,7 @@ func TestLoopWaitsForTheInterface(t *testing.T) {
 		b.kernel.SetLink(link)
 		b.wait(20 * time.Millisecond)
 		b.shaped()
-		if n := len(b.counts.repairAt); n != 0 || b.notes.times("READY") != 1 {
+		if n := len(b.counts.repairs()); n != 0 || b.notes.times("READY") != 1 {
 			t.Errorf("%d repairs counted for a new link, told %q", n, b.notes.list())
 		}
 	})
@@ -458,7 +467,7 @@ func TestLoopLetsAClassDrain(t *testing.T) {
 		if n := b.counts.get("delete class done"); n != 1 {
 			t.Errorf("%d classes deleted", n)
 		}
-		if len(b.counts.repairAt) != 0 {
+		if len(b.counts.repairs()) != 0 {
 			t.Error("a wished deletion counted as repair")
 		}
 	})
