@@ -1,0 +1,230 @@
+//go:build system
+
+package guest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/kernel/kerneltest"
+	"bulkshaper/shaper/tc"
+)
+
+var (
+	sameCabinet  = netip.MustParseAddr("10.241.29.21")  // hadoop21, in b13 like this node
+	crossCabinet = netip.MustParseAddr("10.241.28.20")  // hadoop20, in b12
+	nameNode     = netip.MustParseAddr("10.241.28.101") // rule priority-role
+	application  = netip.MustParseAddr("10.241.28.103") // no rule
+	stranger     = netip.MustParseAddr("203.0.113.9")
+)
+
+func observe(t *testing.T, h *host, device string) tc.State {
+	t.Helper()
+	k, err := kernel.Open(kernel.Options{Namespace: h.FD(), Interface: device, Log: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	s, err := k.Observe(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A leaf of kind auto is fq_codel on a kernel that has it, also the second time and for a daemon that comes later.
+func TestAutoLeafIsFQCodel(t *testing.T) {
+	h := newHost(t)
+	if got := observe(t, h, "eth1").AutoLeaf; got != tc.KindFQCodel {
+		t.Fatalf("auto is %s", got)
+	}
+	h.must("apply")
+	for _, handle := range []string{"b010:", "b020:", "b100:", "4fff:"} {
+		if len(lines(h.TC("qdisc", "show", "dev", "eth1"), "qdisc fq_codel "+handle+" parent 1:")) != 1 {
+			t.Errorf("no fq_codel %s\n%s", handle, h.TC("qdisc", "show", "dev", "eth1"))
+		}
+	}
+	h.nothingLeft()
+	if got := h.grows("eth1", func() { h.Send(t, sameCabinet, 5) }); len(got) != 1 || got["1:10"] != 5 {
+		t.Errorf("5 packets to the same cabinet: %v", got)
+	}
+}
+
+// setDefaultQdisc sets the kind of root that the kernel makes. There is one setting for all namespaces, seen in the first.
+func setDefaultQdisc(t *testing.T, kind string) {
+	t.Helper()
+	const path = "/proc/sys/net/core/default_qdisc"
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(kind), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.WriteFile(path, before, 0) })
+}
+
+// Where the kernel makes fq_codel or pfifo_fast the root of every new interface (net.core.default_qdisc), that root has the handle 0:
+// and is replaced without a question, and comes back with clear.
+func TestRootOfTheKernelsOwn(t *testing.T) {
+	for _, kind := range []string{"fq_codel", "pfifo_fast", "fq", "sfq"} {
+		t.Run(kind, func(t *testing.T) {
+			h := newHost(t)
+			setDefaultQdisc(t, kind)
+			h.Run(t, "ip", "link", "add", "dev0", "type", "ifb") // unlike veth it has a queue of its own
+			h.Run(t, "ip", "link", "set", "dev0", "up")
+			root := func() tc.Qdisc {
+				q, ok := observe(t, h, "dev0").RootQdisc()
+				if !ok {
+					t.Fatal("no root")
+				}
+				return q
+			}
+			before := root()
+			if before.Kind != kind || before.Handle != tc.Unspec {
+				t.Fatalf("the root is %+v\n%s", before, h.TC("qdisc", "show"))
+			}
+			h.must("apply", "--interface", "dev0")
+			if got := root(); got.Kind != tc.KindHTB || got.Handle != tc.MakeHandle(1, 0) {
+				t.Errorf("after apply: %+v", got)
+			}
+			h.nothingLeft("--interface", "dev0")
+			h.must("clear", "--interface", "dev0")
+			if got := root(); got.Kind != kind || got.Handle != tc.Unspec {
+				t.Errorf("after clear: %+v", got)
+			}
+		})
+	}
+}
+
+// An interface with four queues has the kernel's mq as root, with a qdisc for each queue. One htb takes the place of all of them and is
+// held by every queue.
+func TestMultiQueueVeth(t *testing.T) {
+	h := newHost(t)
+	h.Disconnect()
+	h.Run(t, "ip", "link", "add", "eth1", "numtxqueues", "4", "numrxqueues", "4", "type", "veth", "peer", "name", "peer", "numtxqueues", "4", "numrxqueues", "4")
+	h.Run(t, "ip", "link", "set", "peer", "up")
+	for _, args := range []string{"link set eth1 txqueuelen 1000", "link set eth1 up", "addr add 192.0.2.1/24 dev eth1", "-4 route add default via 192.0.2.254",
+		"neigh replace 192.0.2.254 dev eth1 lladdr 02:00:00:00:00:02 nud permanent"} {
+		h.Run(t, "ip", strings.Fields(args)...)
+	}
+	h.TC("qdisc", "replace", "dev", "eth1", "root", "handle", "77:", "mq")
+	if s := observe(t, h, "eth1"); s.Link.TxQueues != 4 {
+		t.Fatalf("%d queues", s.Link.TxQueues)
+	}
+	// With a handle somebody made it: that is refused and named.
+	if out, code := h.try("apply"); code == 0 || !strings.Contains(out, "mq 77:") {
+		t.Errorf("over mq 77: exit %d\n%s", code, out)
+	}
+	h.must("apply", "--takeover")
+	shown := h.TC("qdisc", "show", "dev", "eth1")
+	if strings.Contains(shown, "mq") || len(lines(shown, "qdisc htb 1: root refcnt 5 ")) != 1 {
+		t.Errorf("tc shows\n%s", shown)
+	}
+	h.nothingLeft()
+	got := h.grows("eth1", func() {
+		for range 50 { // each socket may be on another queue
+			h.Send(t, sameCabinet, 1)
+			h.Send(t, crossCabinet, 2)
+		}
+	})
+	if len(got) != 2 || got["1:10"] != 50 || got["1:20"] != 100 {
+		t.Errorf("packets by class: %v", got)
+	}
+	h.must("clear")
+	if got := h.TC("qdisc", "show", "dev", "eth1"); strings.Contains(got, "htb") {
+		t.Errorf("after clear\n%s", got)
+	}
+}
+
+// A multi-queue device that is no veth has mq 0: at once.
+func TestMultiQueueDummy(t *testing.T) {
+	h := newHost(t)
+	h.Run(t, "ip", "link", "add", "dev0", "numtxqueues", "4", "type", "ifb")
+	h.Run(t, "ip", "link", "set", "dev0", "up")
+	if got := h.TC("qdisc", "show", "dev", "dev0"); !strings.Contains(got, "qdisc mq 0: root") {
+		t.Fatalf("tc shows\n%s", got)
+	}
+	h.must("apply", "--interface", "dev0")
+	if got := h.TC("qdisc", "show", "dev", "dev0"); len(lines(got, "qdisc htb 1: root refcnt 5 ")) != 1 || strings.Contains(got, "mq") {
+		t.Errorf("tc shows\n%s", got)
+	}
+	h.nothingLeft("--interface", "dev0")
+	h.must("clear", "--interface", "dev0")
+	if got := h.TC("qdisc", "show", "dev", "dev0"); !strings.Contains(got, "qdisc mq 0: root") {
+		t.Errorf("after clear\n%s", got)
+	}
+}
+
+// Devices that no other test has: a dummy, a bond with a slave, a bridge. All can be shaped, once and exactly.
+func TestOtherDevices(t *testing.T) {
+	for kind, make := range map[string][]string{
+		"dummy":  {"link add dev0 type dummy"},
+		"bond":   {"link add dev0 type bond mode active-backup miimon 100", "link add slave type dummy", "link set slave master dev0", "link set slave up"},
+		"bridge": {"link add dev0 type bridge", "link add port type dummy", "link set port master dev0", "link set port up"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			h := newHost(t)
+			for _, line := range make {
+				h.Run(t, "ip", strings.Fields(line)...)
+			}
+			for _, line := range []string{"link set dev0 arp off", "link set dev0 up", "addr add 198.51.100.1/24 dev dev0 noprefixroute",
+				"neigh replace 198.51.100.254 dev dev0 lladdr 02:00:00:00:00:02 nud permanent", "-4 route replace default via 198.51.100.254 dev dev0 onlink"} {
+				h.Run(t, "ip", strings.Fields(line)...)
+			}
+			h.must("apply", "--interface", "dev0")
+			h.nothingLeft("--interface", "dev0")
+			for address, class := range map[netip.Addr]string{sameCabinet: "1:10", crossCabinet: "1:20", nameNode: "1:100", stranger: "1:100"} {
+				if got := h.grows("dev0", func() { h.Send(t, address, 4) }); len(got) != 1 || got[class] != 4 {
+					t.Errorf("4 packets to %s: %v, want them in %s", address, got, class)
+				}
+			}
+			h.must("clear", "--interface", "dev0")
+		})
+	}
+}
+
+// A VLAN device on the shaped interface changes nothing for untagged packets. The tagged ones are not IPv4 to the classifier,
+// whoever puts the tag in, so they go to the default class, ARP too.
+func TestVLANDevice(t *testing.T) {
+	h := newHost(t)
+	h.must("apply")
+	h.Run(t, "ip", "link", "add", "link", "eth1", "name", "eth1.100", "type", "vlan", "id", "100")
+	for _, line := range []string{"link set eth1.100 arp off", "link set eth1.100 up", "addr add 198.51.100.1/24 dev eth1.100 noprefixroute",
+		"neigh replace 198.51.100.254 dev eth1.100 lladdr 02:00:00:00:00:02 nud permanent"} {
+		h.Run(t, "ip", strings.Fields(line)...)
+	}
+	h.nothingLeft()
+	via := func(address netip.Addr, line string) {
+		h.Run(t, "ip", strings.Fields(fmt.Sprintf("route replace %s/32 via %s onlink", address, line))...)
+	}
+	via(crossCabinet, "198.51.100.254 dev eth1.100")
+	for address, class := range map[netip.Addr]string{sameCabinet: "1:10", crossCabinet: "1:100", stranger: "1:100"} {
+		if got := h.grows("eth1", func() { h.Send(t, address, 6) }); len(got) != 1 || got[class] != 6 {
+			t.Errorf("6 packets to %s: %v, want them in %s", address, got, class)
+		}
+	}
+	finding(t, "tagged packets to %s, of class 1:20 untagged, are in 1:100", crossCabinet)
+	arp := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 100, 8, 6}, make([]byte, 46)...)
+	if got := h.grows("eth1", func() { h.SendFrame(t, arp, 3) }); len(got) != 1 || got["1:100"] != 3 {
+		t.Errorf("3 tagged ARP: %v", got)
+	}
+	untagged := kerneltest.EthernetFrame(0x0806, make([]byte, 46))
+	if got := h.grows("eth1", func() { h.SendFrame(t, untagged, 3) }); len(got) != 1 || got["1:ffff"] != 3 {
+		t.Errorf("3 untagged ARP: %v", got)
+	}
+	// The VLAN device itself can be the bulk interface: there the tag is not yet in.
+	h.must("clear")
+	h.must("apply", "--interface", "eth1.100")
+	h.nothingLeft("--interface", "eth1.100")
+	if got := h.grows("eth1.100", func() { h.Send(t, crossCabinet, 5) }); len(got) != 1 || got["1:20"] != 5 {
+		t.Errorf("5 packets on the VLAN device: %v", got)
+	}
+}

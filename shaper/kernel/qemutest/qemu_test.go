@@ -1,0 +1,184 @@
+//go:build system
+
+package qemutest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// series are the kernels that are booted: Debian's oldest and newest for which its packages are in one release.
+var series = []string{"6.1", "6.12"}
+
+// suite is a package whose tests run in the virtual machine; skip are those of its tests that make no sense there.
+type suite struct{ pkg, skip string }
+
+// suites are all of them, or with the flag -suites those whose name has its text.
+func suites() []suite {
+	all := []suite{
+		{"shaper/kernel/qemutest/guest", "^$"},
+		{"shaper/kernel", "^$"},
+		{"shaper/fakekernel", "^$"},
+		// Emulated processors reach no rates, and the demo is about rates.
+		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo)$"},
+	}
+	only := flag.Lookup(suitesFlag).Value.String()
+	return slices.DeleteFunc(all, func(s suite) bool { return !strings.Contains(s.pkg, only) })
+}
+
+const suitesFlag = "suites"
+
+func TestMain(m *testing.M) {
+	flag.String(suitesFlag, "", "run only the packages whose path has this in it")
+	os.Exit(m.Run())
+}
+
+const (
+	modulePath   = "bulkshaper"
+	suiteTimeout = 10 * time.Minute
+	bootTimeout  = 25 * time.Minute
+)
+
+// TestKernels runs the tests on other kernels.
+func TestKernels(t *testing.T) {
+	need(t, map[string]string{
+		"qemu-system-x86_64": "qemu-system-x86", "tc": "iproute2", "setpriv": "util-linux", "xz": "xz-utils", "zstd": "zstd", "ldd": "libc-bin"})
+	binaries := buildBinaries(t)
+	for _, s := range series {
+		t.Run(s, func(t *testing.T) {
+			k := findKernel(t, s)
+			image := filepath.Join(t.TempDir(), "initramfs")
+			writeInitramfs(t, image, k, binaries)
+			results, console := boot(t, k, image)
+			judge(t, k, results, console)
+		})
+	}
+}
+
+// buildBinaries builds the program and the test binaries, static, into a folder.
+func buildBinaries(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, "", "go", "build", "-trimpath", "-o", filepath.Join(dir, "bulkshaper"), modulePath+"/cmd/bulkshaper")
+	for _, s := range suites() {
+		run(t, "", "go", "test", "-tags", "system", "-c", "-o", filepath.Join(dir, testBinary(s.pkg)), modulePath+"/"+s.pkg)
+	}
+	return dir
+}
+
+func testBinary(pkg string) string { return strings.ReplaceAll(pkg, "/", "_") + ".test" }
+
+func writeInitramfs(t *testing.T, image string, k debianKernel, binaries string) {
+	t.Helper()
+	const repository = "../../.."
+	a := newInitramfs(t, image)
+	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/modules"} {
+		a.folder(dir)
+	}
+	for i, m := range readModules(t, k) {
+		a.put(fmt.Sprintf("/modules/%03d-%s", i, m.name), m.content)
+	}
+	for _, name := range []string{"ip", "tc", "setpriv"} {
+		a.program(name)
+	}
+	a.copy("/bin/bulkshaper", filepath.Join(binaries, "bulkshaper"))
+	a.copyTree("/src/testdata", filepath.Join(repository, "testdata"))
+	type guestSuite struct {
+		Name, Binary, Dir string
+		Args              []string
+	}
+	var list []guestSuite
+	for _, s := range suites() {
+		binary := "/tests/" + testBinary(s.pkg)
+		a.copy(binary, filepath.Join(binaries, testBinary(s.pkg)))
+		a.folder("/src/" + s.pkg)
+		a.copyTree("/src/"+s.pkg+"/testdata", filepath.Join(repository, s.pkg, "testdata"))
+		list = append(list, guestSuite{s.pkg, binary, "/src/" + s.pkg, []string{"-test.v", "-test.skip=" + s.skip, "-test.timeout=" + suiteTimeout.String()}})
+	}
+	a.copy("/init", filepath.Join(binaries, testBinary("shaper/kernel/qemutest/guest")))
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.put("/suites.json", text)
+	a.close()
+}
+
+// boot runs the virtual machine until it powers itself off, and returns what came out of its two serial lines.
+func boot(t *testing.T, k debianKernel, image string) (results, console string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	resultsFile := filepath.Join(t.TempDir(), "results")
+	// -no-reboot: a panic ends it.
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-no-reboot",
+		"-nodefaults", "-display", "none", "-nic", "none", "-serial", "stdio", "-serial", "file:"+resultsFile,
+		"-kernel", k.image, "-initrd", image, "-append", "console=ttyS0 quiet panic=-1 rdinit=/init")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	begun := time.Now()
+	err := cmd.Run()
+	t.Logf("%s ran for %s", k.release, time.Since(begun).Round(time.Second))
+	text, readErr := os.ReadFile(resultsFile)
+	if err != nil || readErr != nil {
+		t.Fatalf("run %s in qemu: %v, %v\n%s\n%s", k.release, err, readErr, tail(string(text)), tail(out.String()))
+	}
+	return strings.ReplaceAll(string(text), "\r", ""), out.String()
+}
+
+// tail is the end of a long output.
+func tail(s string) string {
+	const most = 20_000
+	if len(s) > most {
+		return "..." + s[len(s)-most:]
+	}
+	return s
+}
+
+// judge fails for every suite that failed or did not run, and for a kernel that found fault with itself.
+func judge(t *testing.T, k debianKernel, results, console string) {
+	t.Helper()
+	if !strings.Contains(results, "== kernel "+k.release+",") {
+		t.Fatalf("the kernel %s did not come up\n%s\n%s", k.release, tail(results), tail(console))
+	}
+	for _, s := range suites() {
+		t.Run(s.pkg, func(t *testing.T) {
+			_, rest, begun := strings.Cut(results, "== suite "+s.pkg+"\n")
+			output, verdict, ended := strings.Cut(rest, "\n== suite "+s.pkg+" ended after ")
+			verdict, _, _ = strings.Cut(verdict, "\n")
+			passed := len(regexp.MustCompile(`(?m)^--- PASS: `).FindAllString(output, -1))
+			failed := regexp.MustCompile(`(?m)^ *--- (FAIL|SKIP): .*`).FindAllString(output, -1)
+			switch {
+			case !begun || !ended:
+				t.Fatalf("it did not run to its end\n%s\n%s", tail(rest), tail(console))
+			case !strings.HasSuffix(verdict, ": passed") || len(failed) > 0 || passed == 0:
+				t.Errorf("%s, %d passed\n%s\n%s", verdict, passed, strings.Join(failed, "\n"), tail(output))
+			default:
+				t.Logf("%d tests: %s", passed, verdict)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: finding: .*`).FindAllString(output, -1) {
+				t.Log(strings.TrimSpace(m))
+			}
+		})
+	}
+	if !strings.Contains(results, "== all suites ended") {
+		t.Error("the closing line is missing")
+	}
+	for _, fault := range []string{"BUG:", "WARNING:", "Oops", "Call Trace", "refcount_t"} {
+		if strings.Contains(console, fault) {
+			t.Errorf("the kernel says %q:\n%s", fault, tail(console))
+			return
+		}
+	}
+}
