@@ -57,6 +57,7 @@ type Loop struct {
 	// settled says that nothing was asked for since the kernel was last seen as wanted: what differs then is drift.
 	settled    bool
 	ready      bool
+	starting   bool // a fatal error is returned, not logged
 	contention contention
 	retry      retry
 	draining   map[tc.Handle]time.Time
@@ -121,9 +122,11 @@ func (l *Loop) Run(ctx context.Context) error {
 	alive := time.NewTicker(beat)
 	defer alive.Stop()
 
+	l.starting = true
 	if err := l.reconcile(ctx, "start"); err != nil && fatal(err) {
 		return err
 	}
+	l.starting = false
 	for {
 		l.heartbeat.Store(time.Now().UnixNano())
 		select {
@@ -167,7 +170,7 @@ func fatal(err error) bool {
 
 // settle reconciles unless a contention says to wait.
 func (l *Loop) settle(ctx context.Context, cause string) {
-	if wait := l.contention.wait(time.Now()); wait > 0 && l.settled {
+	if wait := l.contention.wait(time.Now()); wait > 0 && l.settled && l.look(ctx) {
 		l.wake(wait)
 		return
 	}

@@ -180,7 +180,7 @@ func (l *Loop) unobserved(ctx context.Context, err error) error {
 // outOfSync publishes why the kernel is not as wanted, logs it when it is news, and sets the next try.
 func (l *Loop) outOfSync(err error) error {
 	reason := err.Error()
-	if was := l.Snapshot(); was.InSync || was.Reason != reason {
+	if was := l.Snapshot(); (was.InSync || was.Reason != reason) && !(l.starting && fatal(err)) {
 		l.Log.Error("not in sync", zap.String("interface", was.Interface), zap.Error(err))
 	}
 	l.publish(func(s *Snapshot) {
@@ -192,6 +192,27 @@ func (l *Loop) outOfSync(err error) error {
 		l.wake(l.retry.step())
 	}
 	return err
+}
+
+// look publishes whether the kernel is as wanted while a repair has to wait, and changes nothing. It is false where there is no
+// reason to wait: the interface is gone, or another one that nobody has taken anything from.
+func (l *Loop) look(ctx context.Context) bool {
+	pass, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	state, err := l.Kernel.Observe(pass)
+	if err != nil || state.Link.Index != l.ownedLink {
+		return false
+	}
+	changes, err := diff.Compute(state, l.desired.Plan, diff.Options{Owned: true})
+	if err == nil && len(changes.Ops) == 0 {
+		return true
+	}
+	l.publish(func(s *Snapshot) {
+		s.InSync, s.Reason = false, "somebody keeps changing the shaping, so the repair waits until "+l.contention.until.Format(time.TimeOnly)
+		s.InterfaceUp, s.Contended = state.Link.Up, true
+	})
+	l.tell()
+	return true
 }
 
 // tell gives the service manager the state in a line.
