@@ -27,7 +27,7 @@ type suite struct{ pkg, skip string }
 // suites are all of them, or with the flag -suites those whose name has its text.
 func suites() []suite {
 	all := []suite{
-		{"shaper/kernel/qemutest/guest", "^$"},
+		{guestPackage, "^$"},
 		{"shaper/kernel", "^$"},
 		{"shaper/fakekernel", "^$"},
 		// Emulated processors reach no rates, and the demo is about rates.
@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 
 const (
 	modulePath   = "bulkshaper"
+	guestPackage = "shaper/kernel/qemutest/guest" // its test binary is the machine's init, too
 	suiteTimeout = 10 * time.Minute
 	bootTimeout  = 25 * time.Minute
 )
@@ -54,6 +55,9 @@ const (
 func TestKernels(t *testing.T) {
 	need(t, map[string]string{
 		"qemu-system-x86_64": "qemu-system-x86", "tc": "iproute2", "setpriv": "util-linux", "xz": "xz-utils", "zstd": "zstd", "ldd": "libc-bin"})
+	if len(suites()) == 0 {
+		t.Fatal("no package is called so")
+	}
 	binaries := buildBinaries(t)
 	for _, s := range series {
 		t.Run(s, func(t *testing.T) {
@@ -71,8 +75,12 @@ func buildBinaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	run(t, "", "go", "build", "-trimpath", "-o", filepath.Join(dir, "bulkshaper"), modulePath+"/cmd/bulkshaper")
+	packages := []string{guestPackage}
 	for _, s := range suites() {
-		run(t, "", "go", "test", "-tags", "system", "-c", "-o", filepath.Join(dir, testBinary(s.pkg)), modulePath+"/"+s.pkg)
+		packages = append(packages, s.pkg)
+	}
+	for _, pkg := range packages {
+		run(t, "", "go", "test", "-tags", "system", "-c", "-o", filepath.Join(dir, testBinary(pkg)), modulePath+"/"+pkg)
 	}
 	return dir
 }
@@ -106,7 +114,7 @@ func writeInitramfs(t *testing.T, image string, k debianKernel, binaries string)
 		a.copyTree("/src/"+s.pkg+"/testdata", filepath.Join(repository, s.pkg, "testdata"))
 		list = append(list, guestSuite{s.pkg, binary, "/src/" + s.pkg, []string{"-test.v", "-test.skip=" + s.skip, "-test.timeout=" + suiteTimeout.String()}})
 	}
-	a.copy("/init", filepath.Join(binaries, testBinary("shaper/kernel/qemutest/guest")))
+	a.copy("/init", filepath.Join(binaries, testBinary(guestPackage)))
 	text, err := json.Marshal(list)
 	if err != nil {
 		t.Fatal(err)
@@ -121,10 +129,10 @@ func boot(t *testing.T, k debianKernel, image string) (results, console string) 
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
 	resultsFile := filepath.Join(t.TempDir(), "results")
-	// -no-reboot: a panic ends it.
+	// -no-reboot: a panic ends it. loglevel=5: warnings are seen.
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-no-reboot",
 		"-nodefaults", "-display", "none", "-nic", "none", "-serial", "stdio", "-serial", "file:"+resultsFile,
-		"-kernel", k.image, "-initrd", image, "-append", "console=ttyS0 quiet panic=-1 rdinit=/init")
+		"-kernel", k.image, "-initrd", image, "-append", "console=ttyS0 loglevel=5 panic=-1 rdinit=/init")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	begun := time.Now()

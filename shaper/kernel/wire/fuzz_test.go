@@ -26,7 +26,9 @@ func seeds(t testing.TB) [][]byte {
 	}
 	reply := start(nil, Header{Type: unix.NLMSG_ERROR, Flags: unix.NLM_F_ACK_TLVS})
 	reply = finish(appendString(append(append(reply, 1, 2, 3, 4), AppendDump(nil, unix.RTM_GETTCLASS, 1, 2, 3)...), unix.NLMSGERR_ATTR_MSG, "text"), 0)
-	return [][]byte{root, leaf, reply, AppendNewClass(nil, Header{}, 1, tc.Class{ID: 0x10010, Rate: 8 << 40, Ceil: 8 << 40}),
+	counted := appendString(appendTcmsg(start(nil, Header{Type: unix.RTM_NEWTFILTER}), 1, 0x800001, 0x10000, 12000<<16|8), tcaKind, tc.KindU32)
+	counted = finish(appendNested(counted, tcaOptions, func(b []byte) []byte { return appendAttr(b, u32Counters, make([]byte, 24)) }), 0)
+	return [][]byte{root, leaf, reply, counted, AppendNewClass(nil, Header{}, 1, tc.Class{ID: 0x10010, Rate: 8 << 40, Ceil: 8 << 40}),
 		AppendAddFilter(nil, Header{}, 1, f), AppendChangeFilter(nil, Header{}, 1, f), AppendDeleteFilter(nil, Header{}, 1, f),
 		AppendProbeQdisc(nil, Header{}, 1, 2, "fq_codel")}
 }
