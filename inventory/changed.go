@@ -45,6 +45,7 @@ func listingOf(list *lister, roles string) *listing {
 // folders matter, and LoadChanged may be enough to follow it. It may be called while a reading is under way.
 func (l *Loader) Plain(path string) bool {
 	listed := l.listing.Load()
+	path = filepath.Clean(path)
 	folder := filepath.Dir(path)
 	if listed == nil || !listed.visited[folder] || listed.visited[path] {
 		return false
@@ -86,6 +87,7 @@ func (l *Loader) LoadChanged(ctx context.Context, paths []string) (inv *Inventor
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
+		path = filepath.Clean(path)
 		if !wanted(filepath.Base(path)) || samePath(path, listed.roles) {
 			continue
 		}

@@ -27,9 +27,7 @@ func TestLoadChangedIsLoad(t *testing.T) {
 		var paths []string
 		write := func(name string, text string) {
 			// As editors do: beside it, and renamed.
-			for _, p := range []string{path(name + "~"), path(name)} {
-				paths = append(paths, p)
-			}
+			paths = append(paths, path(name+"~"), path(name))
 			if err := os.WriteFile(path(name+"~"), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

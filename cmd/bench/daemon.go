@@ -53,7 +53,7 @@ func (r *runner) startDaemon(ctx context.Context, count int) (_ *daemon, err err
 	d.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
-	log, err := os.Create(filepath.Join(d.site.folder, "log"))
+	log, err := os.Create(d.site.folder + ".log") // in the watched folder each line would be an event
 	if err != nil {
 		d.bed.close()
 		return nil, fmt.Errorf("make log: %w", err)
