@@ -109,6 +109,7 @@ func (k *Kernel) swapLeaf(verb tc.Verb, q tc.Qdisc, err error) error {
 
 // do is one operation. Deleting what is not there is no error, as in the kernel package.
 func (k *Kernel) do(op tc.Op) error {
+	k.count++
 	var err error
 	switch o := op.Object.(type) {
 	case tc.Qdisc:

@@ -3,6 +3,7 @@ package fakekernel_test
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 
 	"bulkshaper/shaper/fakekernel"
@@ -149,5 +150,35 @@ func TestForceNode(t *testing.T) {
 	run(t, k, step{remove(node(10, 0x800, 1, "10.0.0.2/32", id(1))), 0, ""})
 	if s := observe(t, k); len(s.Filters) != 2 || s.Filters[1].Sel.Keys[0].Value != 0x0a000002 {
 		t.Errorf("%v", s.Filters)
+	}
+}
+
+// TestGrace: a table stays busy for a while after its last link went, and then the ones below it.
+func TestGrace(t *testing.T) {
+	k := fakekernel.New(testLink, fakekernel.WithGrace(2))
+	table := func(id uint32) tc.Filter {
+		f := node(10, 0, 0, "0.0.0.0/0", 0)
+		f.Handle, f.Divisor, f.Sel = tc.MakeU32Handle(id, 0, 0), 1, tc.Selector{}
+		return f
+	}
+	leads := func(from, number, to uint32) tc.Filter {
+		f := node(10, from, number, "10.0.0.0/24", 0)
+		f.Link = tc.MakeU32Handle(to, 0, 0)
+		return f
+	}
+	for _, op := range []tc.Op{add(root()), add(class(0x10, tc.Root)), add(leaf(0x10)), add(node(10, 0, 9, "10.0.0.1/32", id(0x10))), add(table(1)), add(table(2)),
+		add(leads(1, 1, 2)), add(leads(0, 1, 1)), remove(leads(0x800, 1, 1))} {
+		if err := k.Apply(t.Context(), testLink, []tc.Op{op})[0].Err; err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+	}
+	for _, step := range []struct {
+		id   uint32
+		busy bool
+	}{{1, true}, {1, false}, {2, true}, {2, false}} {
+		err := k.Apply(t.Context(), testLink, []tc.Op{remove(table(step.id))})[0].Err
+		if errors.Is(err, syscall.EBUSY) != step.busy || err != nil && !step.busy {
+			t.Errorf("table %d: %v", step.id, err)
+		}
 	}
 }

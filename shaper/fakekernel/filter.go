@@ -25,6 +25,7 @@ type table struct {
 	divisor uint32
 	root    bool
 	links   int
+	busy    int     // until this operation
 	nodes   []*node // by bucket and node id
 }
 
@@ -231,6 +232,7 @@ func (k *Kernel) point(n *node, classID tc.Handle, link tc.U32Handle) error {
 func (k *Kernel) unlink(n *node) {
 	if t := k.tables[n.Link.Table()]; n.Link != 0 && t != nil {
 		t.links--
+		t.busy = k.count + k.grace
 	}
 }
 
@@ -260,7 +262,7 @@ func (k *Kernel) deleteFilter(p *pref, f tc.Filter) error {
 		k.release(n)
 	case t.root:
 		return refused(syscall.EINVAL, "Not allowed to delete root node")
-	case t.links > 0:
+	case t.links > 0, t.busy > k.count:
 		return refused(syscall.EBUSY, "Can not delete in-use filter")
 	default:
 		k.deleteTable(t)

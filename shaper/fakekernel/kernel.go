@@ -28,6 +28,8 @@ type Kernel struct {
 	prefs    map[uint16]*pref
 	tables   map[uint32]*table
 	nextRoot uint32 // cursor of the root tables' ids
+	grace    int    // operations until a table is free after its last link went
+	count    int    // operations so far
 	direct   uint64 // packets
 
 	faults   faults
@@ -58,6 +60,10 @@ func WithFilterCounters() Option { return func(k *Kernel) { k.counts = true } }
 
 // WithRootKind sets the kind of the qdisc that the kernel makes itself: noqueue without it, as on a veth.
 func WithRootKind(kind string) Option { return func(k *Kernel) { k.rootKind = kind } }
+
+// WithGrace makes tables deletable only some operations after their last link went, as the kernel frees them only when no packet can
+// be inside. Those that are refused count.
+func WithGrace(operations int) Option { return func(k *Kernel) { k.grace = operations } }
 
 // New is a kernel whose interface has no traffic control but its own.
 func New(link tc.Link, opts ...Option) *Kernel {

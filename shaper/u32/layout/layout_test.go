@@ -258,7 +258,7 @@ func TestOneChange(t *testing.T) {
 			}
 			most = max(most, n)
 		}
-		if most > 16 {
+		if most > 2 {
 			t.Errorf("%s: %d filters differ after one change", s.name, most)
 		}
 	}

@@ -16,6 +16,8 @@ const (
 	// manyItems are divided into at least manyBuckets, if any window does.
 	manyItems   = 4096
 	manyBuckets = 16
+	// maxSpread is how many buckets there may be for each item: more are no use.
+	maxSpread = 4
 	// candidates is how many windows are looked at closely.
 	candidates = 5
 	// exact is up to how many items estimates are kept.
@@ -129,6 +131,9 @@ func (c *chooser) windowsOf(sample []item, scale int, varying address, buckets i
 // not empty. sample is one item of scale.
 func (c *chooser) windowAt(sample []item, scale int, start uint8, buckets int) (candidate, bool) {
 	bits := uint8(min(maxBits, c.width-int(start)))
+	for bits > 1 && 1<<bits >= maxSpread*len(sample)*scale {
+		bits--
+	}
 	var counts [1 << maxBits]int
 	var short [maxBits][]item // too short for the widest window, by what they exceed its start
 	inside := 0
@@ -154,8 +159,7 @@ func (c *chooser) windowAt(sample []item, scale int, start uint8, buckets int) (
 				inside++
 			}
 		}
-		// More than twice as many buckets as items are no use.
-		if bits > 1 && w.divisor() >= 4*uint32(inside*scale) {
+		if bits > 1 && int(w.divisor()) >= maxSpread*inside*scale {
 			continue
 		}
 		cost, used := c.price+inside*scale, 0
