@@ -179,3 +179,28 @@ func TestLoopTellsWhatWaitsForTheNextStart(t *testing.T) {
 		}
 	})
 }
+
+// TestLoopWaitsForWhatTheLinkTellsLate starts before the link has a speed and an address, as at boot, and shapes when it has both.
+func TestLoopWaitsForWhatTheLinkTellsLate(t *testing.T) {
+	prepare := func(b *bench) { b.input.Config.LinkRate, b.input.Config.Node = 0, "" }
+	run(t, prepare, func(b *bench) {
+		b.wait(10 * time.Minute)
+		if s := b.Snapshot(); s.InSync || len(b.kernel.Applied()) != 0 || b.notes.times("READY") != 0 {
+			t.Errorf("without an address: in sync %v, %d operations", s.InSync, len(b.kernel.Applied()))
+		}
+		link := testLink()
+		link.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+		b.kernel.SetLink(link)
+		b.wait(time.Minute)
+		if s := b.Snapshot(); s.InSync || !strings.Contains(s.Reason, "speed") || len(b.kernel.Applied()) != 0 {
+			t.Errorf("without a speed: in sync %v, %q", s.InSync, s.Reason)
+		}
+		link.Speed = 1_000_000_000
+		b.kernel.SetLink(link)
+		b.wait(time.Second)
+		b.shaped()
+		if lines := b.messages(); b.notes.times("READY") != 1 || len(lines) != 3 {
+			t.Errorf("READY %d times, log %q", b.notes.times("READY"), lines)
+		}
+	})
+}

@@ -122,6 +122,8 @@ func clearCommand() *cobra.Command {
 		text := iface + " is no longer shaped"
 		if len(ops) == 0 {
 			text = iface + " was not shaped by bulkshaper; nothing to remove"
+		} else if q, ok := ops[0].Object.(tc.Qdisc); !ok || q.Parent != tc.Root {
+			text += "; its root qdisc stays for the classes and filters on it that are not ours"
 		}
 		_, err = fmt.Fprintln(c.OutOrStdout(), text)
 		return err

@@ -81,7 +81,9 @@ func TestWhatAnEarlierConfigLeftIsPruned(t *testing.T) {
 		t.Errorf("in sync %v, foreign %q", s.InSync, s.Foreign)
 	}
 	d.stop()
-	d.must("clear", "--config", d.config())
+	if out := d.must("clear", "--config", d.config()); !strings.Contains(out, "not ours") {
+		t.Errorf("clear does not say what stays: %s", out)
+	}
 	if left := d.TC("class", "show", "dev", "eth1"); strings.Count(left, "class htb") != 1 || !strings.Contains(left, "1:777") {
 		t.Errorf("classes after clear:\n%s", left)
 	}
