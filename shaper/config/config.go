@@ -31,7 +31,7 @@ type Config struct {
 	Listen    string // metrics.listen
 	WebConfig string // metrics.web_config
 
-	Layout   string // "list"; "hash" is refused until it is built
+	Layout   string // "hash" or "list"
 	Takeover bool
 	RunDir   string
 	Resync   time.Duration

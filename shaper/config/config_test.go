@@ -281,7 +281,7 @@ log: {level: debug}
 	want.DefaultClass = "rest"
 	want.Rules = []Rule{{Name: "a", Class: "bulk", Match: Match{Role: []string{"a"}, Cabinet: []string{"012", "12", Other}, Datacenter: []string{"nyc1"}, Server: []string{"db*"},
 		Address: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("10.2.0.0/16")}}}}
-	want.Listen, want.Takeover, want.Log.Level = "", true, "debug"
+	want.Listen, want.Layout, want.Takeover, want.Log.Level = "", "list", true, "debug"
 	if d := cmp.Diff(want, got, exact()); d != "" {
 		t.Error(d)
 	}

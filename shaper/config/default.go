@@ -29,7 +29,7 @@ func Default() *Config {
 			{Name: "cross-cabinet", Match: Match{Role: []string{"hadoop_node"}}, Class: "cross-cabinet"},
 		},
 		Listen: ":9825",
-		Layout: "list",
+		Layout: "hash",
 		RunDir: "/run/bulkshaper",
 		Resync: 30 * time.Second,
 		Log:    Log{Level: "info", Format: "auto"},

@@ -97,7 +97,7 @@ func settings() []setting {
 			func(c *Config) *time.Duration { return &c.Rescan }, shortestPeriod),
 		text("default-class", "default_class", "the `class` of what no rule matches", func(c *Config) *string { return &c.DefaultClass }, checkGiven),
 		text("ack-class", "ack_class", "the `class` of pure TCP acknowledgements (not available yet)", func(c *Config) *string { return new(string) }, checkAckClass),
-		text("layout", "layout", "how the `filters` stand in the kernel: list", func(c *Config) *string { return &c.Layout }, checkLayout),
+		text("layout", "layout", "how the `filters` stand in the kernel: hash or list", func(c *Config) *string { return &c.Layout }, oneOf("hash", "list")),
 		takeover(),
 		file("run-dir", "run_dir", "`folder` for what the program keeps while it runs", func(c *Config) *string { return &c.RunDir }, checkGiven),
 		duration("resync", "resync", "how `often` the kernel is read back and repaired without a notification",
@@ -287,13 +287,6 @@ func checkListen(v string) error {
 		return fmt.Errorf("%q is no address: the port %q is no number up to 65535", v, port)
 	}
 	return nil
-}
-
-func checkLayout(v string) error {
-	if v == "hash" {
-		return fmt.Errorf("hash is not available yet; use list")
-	}
-	return oneOf("list")(v)
 }
 
 func checkAckClass(v string) error {
