@@ -45,8 +45,16 @@ func (h *hits) follow(p *plan.Plan) {
 	if p == h.plan {
 		return
 	}
-	h.plan, h.rules = p, make(map[netip.Prefix]string, len(p.Destinations))
-	for _, d := range p.Destinations {
+	h.plan, h.rules = p, nil
+}
+
+// index makes rules of the plan; it is not needed where the kernel does not count.
+func (h *hits) index() {
+	if h.plan == nil || h.rules != nil {
+		return
+	}
+	h.rules = make(map[netip.Prefix]string, len(h.plan.Destinations))
+	for _, d := range h.plan.Destinations {
 		h.rules[d.Prefix] = cmp.Or(d.Rule, DefaultRule)
 	}
 }
@@ -64,6 +72,9 @@ func (h *hits) add(state tc.State) {
 		}
 	}
 	first := h.link != state.Link.Index
+	if len(now) > 0 {
+		h.index()
+	}
 	for key, count := range now {
 		rule, known := h.rules[key.destination]
 		if first || !known {

@@ -55,7 +55,9 @@ type Loop struct {
 	// ownedLink is the index of the link that this loop has shaped; a root that is found replaced there is taken back.
 	ownedLink int
 	// settled says that nothing was asked for since the kernel was last seen as wanted: what differs then is drift.
-	settled    bool
+	settled bool
+	// converged has the state of that moment, and what stood there beside ours.
+	converged  Outcome
 	ready      bool
 	starting   bool // a fatal error is returned, not logged
 	contention contention

@@ -38,6 +38,10 @@ func (l *Loop) reconcile(ctx context.Context, cause string) error {
 
 	l.hits.follow(l.desired.Plan)
 	drift := l.settled && state.Link.Index == l.ownedLink
+	if l.settled && state.Same(l.converged.State) {
+		l.inSync(cause, Outcome{State: state, Changes: l.converged.Changes, Converged: true}, drift) // as it was, and the plan is, too
+		return nil
+	}
 	options := diff.Options{Takeover: l.input.Config.Takeover, Owned: state.Link.Index == l.ownedLink}
 	out, err := Converge(pass, l.Kernel, state, l.desired.Plan, options, l.keeper(pass))
 	l.record(out, drift)
@@ -136,6 +140,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	l.logged(cause, out, drift)
 	now := time.Now()
 	l.settled = len(out.Draining) == 0
+	l.converged = Outcome{State: out.State, Changes: &diff.Changes{Foreign: out.Changes.Foreign}}
 	if l.settled {
 		clear(l.draining)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 
 	gotc "github.com/florianl/go-tc"
@@ -36,6 +37,9 @@ type Kernel struct {
 	ports map[uint32]bool
 	// autoLeaf is what the probe said, "" until there was something to probe. Guarded by read.mu.
 	autoLeaf string
+	// seen is nil before the first reading. Guarded by read.mu.
+	seen *seen
+	seed maphash.Seed
 
 	closed context.Context
 	cancel context.CancelFunc
@@ -50,7 +54,7 @@ func Open(opts Options) (*Kernel, error) {
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
-	k := &Kernel{name: opts.Interface, namespace: opts.Namespace, log: opts.Log}
+	k := &Kernel{name: opts.Interface, namespace: opts.Namespace, log: opts.Log, seed: maphash.MakeSeed()}
 	k.closed, k.cancel = context.WithCancel(context.Background())
 	if err := k.open(); err != nil {
 		k.Close()

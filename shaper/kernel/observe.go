@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,37 +21,53 @@ const (
 	firstPause = time.Millisecond
 )
 
+// seen is the last state that two readings agreed on, with the sum of its fingerprints.
+type seen struct {
+	sum   uint64
+	state tc.State
+	// counted says that filters have counters, which the sum leaves out.
+	counted bool
+}
+
 // Observe reads the link, its qdiscs, classes and filters. It reads until two readings in a row agree, since the kernel
-// does not mark a dump during which filters were deleted. The error is tc.ErrNoInterface while there is no such interface.
+// does not mark a dump during which filters were deleted; the last call's counts, so where nothing changed one reading is enough.
+// The lists belong to other states, too, and may not be changed. The error is tc.ErrNoInterface while there is no such interface.
 //
 // Classes and filters are read below an htb root only: those of other qdiscs are not ours and may be many. Qdiscs are the root and
 // what hangs below it by its handle; the children that mq makes for itself are left out.
 func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
 	k.read.mu.Lock()
 	defer k.read.mu.Unlock()
-	seed := maphash.MakeSeed()
-	var before uint64
+	agreed, before := k.seen != nil, uint64(0)
+	if agreed {
+		before = k.seen.sum
+	}
 	var torn error
-	agreed, pause := false, firstPause
-	for range maxReads {
+	decode, pause := k.seen == nil || k.seen.counted, firstPause
+	for reads := 0; reads < maxReads; reads++ {
 		if err := ctx.Err(); err != nil {
 			return tc.State{}, err
 		}
-		state, sum, err := k.readState(seed)
+		state, sum, err := k.readState(decode)
 		switch {
 		case errors.Is(err, errTorn):
 			agreed, torn = false, err
 		case err != nil:
 			return tc.State{}, err
 		case agreed && sum == before:
+			if !decode {
+				state.Filters = k.seen.state.Filters
+			}
 			state.AutoLeaf = k.findAutoLeaf(state)
+			k.seen = &seen{sum: sum, state: state, counted: slices.ContainsFunc(state.Filters, func(f tc.Filter) bool { return f.Counted })}
 			return state, nil
-		case !agreed:
-			agreed, before = true, sum
+		case !agreed, reads == 0:
+			agreed, before, decode = true, sum, true
 			continue // the second reading follows at once
 		default:
 			before, torn = sum, errTorn
 		}
+		decode = true
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -60,10 +77,10 @@ func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
 	return tc.State{}, fmt.Errorf("read traffic control of %s: %w, %d times", k.name, torn, maxReads)
 }
 
-// readState reads everything once; the sum is the same for two readings that agree.
-func (k *Kernel) readState(seed maphash.Seed) (tc.State, uint64, error) {
+// readState reads everything once, the filters' content only with decode; the sum is the same for two readings that agree.
+func (k *Kernel) readState(decode bool) (tc.State, uint64, error) {
 	var h maphash.Hash
-	h.SetSeed(seed)
+	h.SetSeed(k.seed)
 	link, err := k.readLink()
 	if err != nil {
 		return tc.State{}, 0, err
@@ -89,18 +106,27 @@ func (k *Kernel) readState(seed maphash.Seed) (tc.State, uint64, error) {
 	if err != nil {
 		return s, 0, fmt.Errorf("read classes of %s: %w", k.name, err)
 	}
+	if decode && k.seen != nil {
+		s.Filters = slices.Grow(s.Filters, len(k.seen.state.Filters))
+	}
 	err = k.read.dump(unix.RTM_GETTFILTER, link.Index, root.Handle, func(o wire.Object) error {
 		pref := o.Kind == tc.KindU32 && o.Handle == 0 // the pref itself: its root table says as much
 		if o.Index != link.Index || o.Chain != 0 || pref {
 			return nil
 		}
 		o.Fingerprint(&h)
+		if !decode {
+			return nil
+		}
 		f, err := o.Filter()
 		s.Filters = append(s.Filters, f)
 		return err
 	})
 	if err != nil {
 		return s, 0, fmt.Errorf("read filters of %s: %w", k.name, err)
+	}
+	if len(s.Filters) == 0 {
+		s.Filters = nil
 	}
 	return s, h.Sum64(), nil
 }

@@ -2,6 +2,8 @@ package tc
 
 import (
 	"net/netip"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -43,6 +45,22 @@ func (s State) RootQdisc() (Qdisc, bool) {
 		}
 	}
 	return Qdisc{}, false
+}
+
+// Same tells of two readings whether they are the same but for counters. It does not look into the filters: only where both have the very
+// same list it is true, so false may also stand for two that are alike.
+func (s State) Same(t State) bool {
+	if len(s.Filters) != len(t.Filters) || len(s.Filters) > 0 && &s.Filters[0] != &t.Filters[0] {
+		return false
+	}
+	sameQdisc := func(a, b Qdisc) bool {
+		a.HTB.DirectPackets, b.HTB.DirectPackets = 0, 0
+		return a == b
+	}
+	a, b := s.Link, t.Link
+	a.Addresses, b.Addresses = nil, nil
+	return reflect.DeepEqual(a, b) && slices.Equal(s.Link.Addresses, t.Link.Addresses) && s.AutoLeaf == t.AutoLeaf &&
+		slices.EqualFunc(s.Qdiscs, t.Qdiscs, sameQdisc) && slices.Equal(s.Classes, t.Classes)
 }
 
 // ClassStats is what the kernel counted for a class. Counters are 64 bit and start when the class is made.

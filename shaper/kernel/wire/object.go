@@ -49,7 +49,7 @@ func ParseObject(payload []byte) (Object, error) {
 	err := attributes(payload[tcmsgSize:], func(typ uint16, data []byte) error {
 		switch typ {
 		case tcaKind:
-			o.Kind = cString(data)
+			o.Kind = kindOf(data)
 		case tcaOptions:
 			o.Options = data
 		case tcaStats2:
@@ -76,13 +76,12 @@ func (o Object) Fingerprint(h io.Writer) {
 	h.Write(fixed[:])
 	io.WriteString(h, o.Kind)
 	switch o.Kind {
-	case tc.KindHTB, tc.KindU32:
+	case tc.KindU32:
+		h.Write(withoutCounters(o.Options))
+	case tc.KindHTB:
 		// A malformed rest is left out here: whoever decodes o gets the error.
 		_ = attributes(o.Options, func(typ uint16, data []byte) error {
-			if o.Kind == tc.KindU32 && typ == u32Counters {
-				return nil
-			}
-			if o.Kind == tc.KindHTB && typ == htbInit && len(data) >= htbGlobSize {
+			if typ == htbInit && len(data) >= htbGlobSize {
 				data = data[:htbGlobDirect]
 			}
 			h.Write([]byte{byte(typ)})
@@ -92,6 +91,34 @@ func (o Object) Fingerprint(h io.Writer) {
 	default:
 		h.Write(o.Options)
 	}
+}
+
+// withoutCounters is the options of a u32 filter without TCA_U32_PCNT, which many kernels do not have: then they are returned as they
+// are.
+func withoutCounters(options []byte) []byte {
+	for b, at := options, 0; len(b) >= unix.SizeofRtAttr; {
+		size := align(int(native.Uint16(b)))
+		if size < unix.SizeofRtAttr || size > len(b) {
+			break
+		}
+		if native.Uint16(b[2:])&typeMask == u32Counters {
+			rest := append([]byte{}, options[:at]...)
+			return append(rest, b[size:]...)
+		}
+		b, at = b[size:], at+size
+	}
+	return options
+}
+
+// kindOf is cString without a copy for the kinds that come by the thousand.
+func kindOf(data []byte) string {
+	switch string(data) {
+	case tc.KindU32 + "\x00":
+		return tc.KindU32
+	case tc.KindHTB + "\x00":
+		return tc.KindHTB
+	}
+	return cString(data)
 }
 
 // appendTcmsg appends struct tcmsg.

@@ -1,0 +1,59 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"bulkshaper/shaper/kernel/kerneltest"
+	"bulkshaper/shaper/tc"
+)
+
+// What was read before may save reading: whatever changes in between, Observe says what one that has read nothing before says.
+func TestObserveAgain(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	mustApply(t, k, tree()[:7]...)
+	dev := kerneltest.Interface
+	random := rand.New(rand.NewPCG(1, 1))
+	steps := []func(i int){
+		func(i int) {
+			mustApply(t, k, add(filter(uint32(100+i), fmt.Sprintf("10.1.%d.%d/32", i/256, i%256), 0x10)))
+		},
+		func(i int) { n.TC("filter", "add", "dev", dev, "parent", "1:", "pref", "7", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", "1:10") },
+		func(i int) { n.TC("filter", "del", "dev", dev, "parent", "1:", "pref", "7") },
+		func(i int) {
+			n.TC("class", "change", "dev", dev, "parent", "1:", "classid", "1:10", "htb", "rate", fmt.Sprintf("%dmbit", 5+i))
+		},
+		func(i int) { n.Run(t, "ip", "link", "set", dev, "mtu", fmt.Sprint(1400+i)) },
+		func(i int) {}, func(i int) {},
+	}
+	foreign := false
+	for i := range 60 {
+		step := random.IntN(len(steps))
+		if step == 1 && foreign || step == 2 && !foreign {
+			step = 0
+		}
+		foreign = foreign && step != 2 || step == 1
+		steps[step](i)
+		for range 1 + i%2 {
+			if got, want := observe(t, k), observe(t, open(t, n)); !reflect.DeepEqual(got, want) {
+				t.Fatalf("after step %d (%d): %+v\nwant %+v", i, step, got, want)
+			}
+		}
+	}
+	// The same list tells the loop that there is nothing to compare.
+	if a, b := observe(t, k), observe(t, k); !a.Same(b) || len(a.Filters) == 0 {
+		t.Error("nothing changed, and the lists are others")
+	}
+	before := observe(t, k)
+	n.TC("filter", "del", "dev", dev, "parent", "1:", "pref", fmt.Sprint(filter(1, "10.1.0.1/32", 0x10).Pref))
+	if after := observe(t, k); after.Same(before) || len(after.Filters) >= len(before.Filters) {
+		t.Error("filters are gone, and it is the same")
+	}
+	var none tc.State
+	if before.Same(none) {
+		t.Error("the same as nothing")
+	}
+}
