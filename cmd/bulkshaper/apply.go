@@ -108,7 +108,7 @@ func clearCommand() *cobra.Command {
 		defer k.Close()
 		state, err := k.Observe(c.Context())
 		if err != nil {
-			return err
+			return noInterface(err)
 		}
 		ops, err := diff.Clear(state)
 		if err != nil {

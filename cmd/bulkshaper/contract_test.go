@@ -222,7 +222,7 @@ func TestUsageErrorsExitWith2(t *testing.T) {
 		{}, {"nosuch"}, {"--nosuch"}, {"plan", "now"}, {"plan", "--format", "yaml"}, {"explain"}, {"explain", "--format", "tc", "8.8.8.8"},
 		{"status", "--format", "xml"}, {"version", "now"}, {"completion"}, {"completion", "nosuch"}, {"completion", "bash", "now"},
 		{"run", "now"}, {"apply", "--takeover=perhaps"}, {"plan", "--config", "/nonexistent.yaml"}, {"check", "now"},
-		{"explain", "--config", incidentConfig(), "nobody"}, {"clear"}, {"plan", "--interface", "a-name-that-is-too-long"},
+		{"explain", "--config", incidentConfig(), "nobody"}, {"clear"}, {"clear", "--interface", "nosuch0"}, {"plan", "--interface", "a-name-that-is-too-long"},
 	} {
 		r := h.run(args...)
 		if r.code != exitWrong || r.stdout != "" || !strings.Contains(r.stderr, "bulkshaper: ") {

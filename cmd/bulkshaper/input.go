@@ -81,16 +81,21 @@ func (f *inputFlags) open(ctx context.Context) (*node, error) {
 	n := &node{input: input, read: time.Now(), kernel: k}
 	if n.state, err = k.Observe(ctx); err != nil {
 		k.Close()
-		if errors.Is(err, tc.ErrNoInterface) {
-			return nil, wrong(fmt.Errorf("%w; name the bulk interface with `interface` in the config or --interface (see `ip link`)", err))
-		}
-		return nil, err
+		return nil, noInterface(err)
 	}
 	if n.desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(n.state)); err != nil {
 		k.Close()
 		return nil, wrong(err)
 	}
 	return n, nil
+}
+
+// noInterface adds a remedy where the interface that is named does not exist.
+func noInterface(err error) error {
+	if errors.Is(err, tc.ErrNoInterface) {
+		return wrong(fmt.Errorf("%w; name the bulk interface with `interface` in the config or --interface (see `ip link`)", err))
+	}
+	return err
 }
 
 func (n *node) close() { n.kernel.Close() }
