@@ -80,3 +80,13 @@ func trees(hashed [2]Hashed) ([]*layout.Tree, error) {
 	}
 	return trees, nil
 }
+
+// Costs is what the hash tables among filters, which were read from the kernel, cost a packet: IPv4, then IPv6. In layout list there
+// are none, and the cost is zero.
+func (p *Plan) Costs(filters []tc.Filter) [2]layout.Cost {
+	var costs [2]layout.Cost
+	for i, h := range p.Hashed() {
+		costs[i] = layout.Read(filters, h.Place).Cost()
+	}
+	return costs
+}

@@ -179,8 +179,11 @@ func (Filter) Type() string { return "filter" }
 // Ident is the type and what tells this object from others of its type.
 func (f Filter) Ident() string {
 	id := fmt.Sprintf("filter %s pref %d %s", f.Protocol, f.Pref, f.handle())
-	if d, ok := f.Destination(); ok && f.IsNode() {
-		return id + " dst " + d.String()
+	if d, ok := f.Destination(); ok && f.IsNode() && (f.Link == 0 || d.Bits() > 0) {
+		id += " dst " + d.String()
+	}
+	if f.Link != 0 {
+		id += " link " + f.Link.String()
 	}
 	return id
 }

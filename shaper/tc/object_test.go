@@ -47,7 +47,7 @@ func TestOpTC(t *testing.T) {
 		{Op{Verb: Add, Object: arp}, "filter add dev eth1 parent 1: protocol arp pref 11000 handle ::1 u32 match u32 0 0 flowid 1:ffff", "add filter arp pref 11000 ::1"},
 		{Op{Verb: Add, Object: table}, "filter add dev eth1 parent 1: protocol ip pref 12000 handle 2: u32 divisor 256", "add filter ip pref 12000 2:"},
 		{Op{Verb: Add, Object: inTable}, "filter add dev eth1 parent 1: protocol ip pref 12000 handle 2:1f:3 u32 ht 2:1f: match ip dst 10.0.0.1/32 flowid 1:10", "add filter ip pref 12000 2:1f:3 dst 10.0.0.1/32"},
-		{Op{Verb: Add, Object: link}, "filter add dev eth1 parent 1: protocol ip pref 12000 handle 800::5 u32 ht 800: match u32 0x0a010000 0xffff0000 at 12 hashkey mask 0x000000ff at 16 link 2:", "add filter ip pref 12000 800::5"},
+		{Op{Verb: Add, Object: link}, "filter add dev eth1 parent 1: protocol ip pref 12000 handle 800::5 u32 ht 800: match u32 0x0a010000 0xffff0000 at 12 hashkey mask 0x000000ff at 16 link 2:", "add filter ip pref 12000 800::5 link 2:"},
 		{Op{Verb: Delete, Object: flower}, "filter delete dev eth1 parent 1: protocol all pref 5 handle 0x1 flower", "delete filter all pref 5 0x1"},
 	} {
 		if got := test.op.TC("eth1"); got != test.line {
