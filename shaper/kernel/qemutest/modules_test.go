@@ -15,7 +15,7 @@ import (
 
 // moduleNames are what the tests use, those that they depend on are found.
 var moduleNames = []string{
-	"veth", "ifb", "dummy", "bonding", "8021q", "bridge", "vxlan", "tun",
+	"veth", "ifb", "dummy", "bonding", "8021q", "bridge", "macvlan", "vxlan", "ipip", "tun",
 	"sch_htb", "sch_tbf", "sch_sfq", "sch_fq", "sch_cake", "sch_netem", "sch_ingress", "sch_mqprio", "sch_prio",
 	"cls_u32", "cls_matchall", "cls_basic", "cls_bpf", "cls_flower", "cls_fw", "em_u32",
 	"act_gact", "act_mirred", "act_police", "act_skbedit", "act_vlan",
