@@ -151,10 +151,14 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	if l.desiredErr != nil {
 		reason = "the last plan that could be made is in force: " + l.desiredErr.Error()
 	}
+	costs := was.Filters
+	if len(out.Results) > 0 || !l.ready {
+		costs = CostsOf(l.desired.Plan, out.State.Filters)
+	}
 	l.publish(func(s *Snapshot) {
 		s.InSync, s.Reason = reason == "", reason
 		s.Contended = l.contention.active(now)
-		s.Foreign = out.Changes.Foreign
+		s.Foreign, s.Filters = out.Changes.Foreign, costs
 		if len(out.Results) > 0 && l.reloadPending {
 			s.LastReload.Operations = out.Done()
 		}

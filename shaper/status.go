@@ -33,6 +33,9 @@ type Snapshot struct {
 	// RuleMatches is what the filters of each rule matched since the process began, as of the last reading of the filters, which
 	// is Resync old at most; nil where the kernel does not count (CONFIG_CLS_U32_PERF).
 	RuleMatches []RuleMatch
+	// Layout is how the filters stand, Filters what that costs a packet.
+	Layout  string
+	Filters []FilterCost
 }
 
 // SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.
@@ -53,7 +56,7 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 	}
 	s.Warnings = append(s.Warnings, desired.Warnings...)
 	s.Node, s.Cabinet, s.Datacenter = desired.Node.Name, desired.Node.Cabinet, desired.Node.Datacenter
-	s.Classes = nil
+	s.Layout, s.Classes = desired.Plan.Layout, nil
 	for _, c := range desired.Plan.Classes {
 		s.Classes = append(s.Classes, ClassInfo{Name: c.Name, Class: c.Class, Leaf: c.Leaf != nil, Destinations: c.Destinations})
 	}
@@ -92,6 +95,8 @@ type Status struct {
 	Warnings    []string      `json:"warnings,omitempty"`
 	Foreign     []string      `json:"foreign,omitempty"`
 	Direct      uint64        `json:"direct_packets"`
+	Layout      string        `json:"layout"`
+	Filters     []FilterCost  `json:"filters,omitempty"`
 	Classes     []ClassStatus `json:"classes"`
 }
 
@@ -123,7 +128,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
 		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, InSync: snap.InSync, Reason: snap.Reason,
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
-		Foreign: snap.Foreign, Direct: stats.DirectPackets, Classes: []ClassStatus{},
+		Foreign: snap.Foreign, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters, Classes: []ClassStatus{},
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload

@@ -92,7 +92,13 @@ func (d *daemonHost) serverFile(name string) string {
 
 // TestOneServerMoves edits one server's cabinet: only its filter is touched, counters go on, and the log has one line.
 func TestOneServerMoves(t *testing.T) {
-	d := startIncident(t)
+	for _, layout := range []string{"list", "hash"} {
+		t.Run(layout, func(t *testing.T) { oneServerMoves(t, layout) })
+	}
+}
+
+func oneServerMoves(t *testing.T, layout string) {
+	d := startIncident(t, "--layout", layout)
 	for _, a := range []string{"10.241.28.14", "10.241.29.21", "203.0.113.1"} {
 		d.Send(t, netip.MustParseAddr(a), 5)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/shaper"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
@@ -57,7 +58,7 @@ func printPlan(w io.Writer, format string, full bool, n *node, changes *diff.Cha
 	}
 	switch format {
 	case "json":
-		return printJSON(w, planJSON(p, changes))
+		return printJSON(w, planJSON(p, changes, n.state.Filters))
 	case "tc":
 		for _, op := range ops {
 			if _, err := fmt.Fprintln(w, op.TC(p.Interface)); err != nil {
@@ -98,28 +99,6 @@ func printChanges(w io.Writer, p *plan.Plan, changes *diff.Changes) error {
 	return out.err
 }
 
-func printFull(w io.Writer, n *node) error {
-	p := n.desired.Plan
-	out := &errWriter{w: w}
-	out.printf("%s on %s, cabinet %s\n\n", p.Interface, p.Node, orUnknown(p.Cabinet))
-	t := newTable("CLASS", "CLASSID", "PARENT", "RATE", "CEIL", "BURST", "LEAF", "DESTINATIONS")
-	for _, c := range p.Classes {
-		leaf := "inner"
-		if c.Leaf != nil {
-			leaf = c.Leaf.Kind + " " + c.Leaf.Handle.String()
-		}
-		t.row(c.Name, c.Class.ID, c.Class.Parent, c.Class.Rate, c.Class.Ceil, fmt.Sprintf("%db", c.Class.Burst()), leaf, c.Destinations)
-	}
-	out.printf("%s\n", t)
-	t = newTable("DESTINATION", "SERVER", "RULE", "CLASS", "CLASSID")
-	ids := classIDs(p)
-	for _, d := range p.Destinations {
-		t.row(d.Prefix, orDash(d.Server), orDash(d.Rule), d.Class, ids[d.Class])
-	}
-	out.printf("%s", t)
-	return out.err
-}
-
 func classIDs(p *plan.Plan) map[string]tc.Handle {
 	ids := make(map[string]tc.Handle, len(p.Classes))
 	for _, c := range p.Classes {
@@ -132,6 +111,8 @@ type planOutput struct {
 	Interface    string              `json:"interface"`
 	Node         string              `json:"node"`
 	Cabinet      string              `json:"cabinet"`
+	Layout       string              `json:"layout"`
+	Filters      []shaper.FilterCost `json:"filters,omitempty"`
 	Rebuild      string              `json:"rebuild,omitempty"`
 	Foreign      []string            `json:"foreign,omitempty"`
 	Changes      []changeOutput      `json:"changes"`
@@ -168,9 +149,9 @@ type destinationOutput struct {
 	ClassID string `json:"classid"`
 }
 
-func planJSON(p *plan.Plan, changes *diff.Changes) planOutput {
+func planJSON(p *plan.Plan, changes *diff.Changes, standing []tc.Filter) planOutput {
 	out := planOutput{
-		Interface: p.Interface, Node: p.Node, Cabinet: p.Cabinet, Rebuild: changes.Rebuild, Foreign: changes.Foreign,
+		Interface: p.Interface, Node: p.Node, Cabinet: p.Cabinet, Layout: p.Layout, Filters: shaper.CostsOf(p, standing), Rebuild: changes.Rebuild, Foreign: changes.Foreign,
 		Changes: []changeOutput{}, Classes: []classOutput{}, Destinations: []destinationOutput{},
 	}
 	for _, op := range changes.Ops {

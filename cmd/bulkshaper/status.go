@@ -119,7 +119,7 @@ func (n *node) status(ctx context.Context) (shaper.Status, error) {
 	}
 	snap := shaper.SnapshotOf(n.input, n.desired)
 	snap.LastReload, snap.LastSuccess = shaper.Reload{Time: n.read, Result: shaper.ReloadSuccess}, n.read
-	snap.InterfaceUp = state.Link.Up
+	snap.InterfaceUp, snap.Filters = state.Link.Up, shaper.CostsOf(n.desired.Plan, state.Filters)
 	changes, err := diff.Compute(state, n.desired.Plan, diff.Options{})
 	switch {
 	case err != nil:
@@ -201,6 +201,13 @@ func printStatus(w io.Writer, s, last shaper.Status, elapsed time.Duration, agai
 		out.printf("not ours: %s\n", foreign)
 	}
 	out.printf("%s, %s; %d packets went past all classes\n\n", count(s.Servers, "server"), count(len(s.Warnings), "warning"), s.Direct)
+	for _, f := range s.Filters {
+		out.printf("%s: %s in %s, a packet is compared %.1f times on average and %d times at most\n", f.Protocol,
+			count(f.Destinations, "destination"), count(f.Tables, "hash table"), f.Mean, f.Worst)
+	}
+	if len(s.Filters) > 0 {
+		out.printf("\n")
+	}
 	before := map[string]uint64{}
 	for _, c := range last.Classes {
 		before[c.ClassID] = c.SentBytes

@@ -67,32 +67,33 @@ func TestEveryPacketIsCountedWhereExplainSays(t *testing.T) {
 			"2001:db8:244:3:ffff::1", "2001:db8:244:4::1", "2001:db8:ffff::1", "2001:db8:fffe:ffff::1", "2001:db9::1"}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			h := newHost(t)
-			h.must("apply", "--config", c.config)
-			destinations := c.extra
-			for _, s := range planned(t, h, c.config) {
-				p := netip.MustParsePrefix(s)
-				destinations = append(destinations, p.Addr().String(), lastOf(p).String())
-			}
-			for _, answer := range h.explain(c.config, destinations...) {
-				if answer.Own {
-					continue
-				}
-				before, _ := h.counted()
-				h.Send(t, netip.MustParseAddr(answer.Address), 3)
-				want := before
-				want[answer.ClassID] += 3
-				var after map[string]uint64
-				eventually(t, fmt.Sprintf("3 packets to %s counted in %s %s only", answer.Address, answer.Class, answer.ClassID), func() bool {
-					after, _ = h.counted()
-					return fmt.Sprint(after) == fmt.Sprint(want)
-				})
-			}
-			if _, direct := h.counted(); direct != 0 {
-				t.Errorf("%d packets went past all classes", direct)
-			}
+		for _, layout := range []string{"list", "hash"} {
+			t.Run(name+"/"+layout, func(t *testing.T) { everyPacketIsCounted(t, layout, c.config, c.extra) })
+		}
+	}
+}
+
+func everyPacketIsCounted(t *testing.T, layout, config string, destinations []string) {
+	h := newHost(t)
+	h.must("apply", "--config", config, "--layout", layout)
+	for _, s := range planned(t, h, config) {
+		p := netip.MustParsePrefix(s)
+		destinations = append(destinations, p.Addr().String(), lastOf(p).String())
+	}
+	for _, answer := range h.explain(config, destinations...) {
+		if answer.Own {
+			continue
+		}
+		want, _ := h.counted()
+		want[answer.ClassID] += 3
+		h.Send(t, netip.MustParseAddr(answer.Address), 3)
+		eventually(t, fmt.Sprintf("3 packets to %s counted in %s %s only", answer.Address, answer.Class, answer.ClassID), func() bool {
+			after, _ := h.counted()
+			return fmt.Sprint(after) == fmt.Sprint(want)
 		})
+	}
+	if _, direct := h.counted(); direct != 0 {
+		t.Errorf("%d packets went past all classes", direct)
 	}
 }
 
