@@ -135,6 +135,33 @@ func TestHashRealPackets(t *testing.T) {
 	}
 }
 
+// TestHashByTC: the lines for tc make the same filters.
+func TestHashByTC(t *testing.T) {
+	n, k := openKernel(t)
+	s := fast()
+	for i, p := range randomPrefixes(rand.New(rand.NewPCG(9, 9)), 300) {
+		s.destinations = append(s.destinations, fmt.Sprintf("%s c%d", p, 10*(1+i%3)))
+	}
+	p := s.plan(t)
+	ops, err := p.Install()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for _, op := range ops {
+		lines.WriteString(op.TC(kerneltest.Interface) + "\n")
+	}
+	if err := n.TCBatch(lines.String()); err != nil {
+		t.Fatal(err)
+	}
+	checkHashed(t, k.observe(t), p)
+	for _, op := range k.compute(t, p) {
+		if op.Object.Type() == "filter" {
+			t.Errorf("%s: %s", op, op.Why)
+		}
+	}
+}
+
 // flood sends to the addresses in turn until ctx ends, and returns how many packets it sent.
 func flood(ctx context.Context, t *testing.T, n *kerneltest.Namespace, addresses []netip.Addr) uint64 {
 	var conn *net.UDPConn

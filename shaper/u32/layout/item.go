@@ -104,8 +104,11 @@ func makeItems(items []Item, width int) ([]item, error) {
 	return result, nil
 }
 
-// window is the bits of the address by which a table is divided into buckets.
+// window is the bits of the address by which a table is divided into buckets. It lies in one of the address's words: the kernel would
+// take a hash key that begins at any byte, but tc(8) takes multiples of four only.
 type window struct{ start, bits uint8 }
+
+const wordBits = 32
 
 func (w window) end() uint8      { return w.start + w.bits }
 func (w window) divisor() uint32 { return 1 << w.bits }
@@ -113,14 +116,10 @@ func (w window) divisor() uint32 { return 1 << w.bits }
 // of is the bucket of a.
 func (w window) of(a address) uint32 {
 	mask := uint64(1)<<w.bits - 1
-	switch end := w.end(); {
-	case end <= 64:
+	if end := w.end(); end <= 64 {
 		return uint32(a.hi >> (64 - end) & mask)
-	case w.start >= 64:
-		return uint32(a.lo >> (128 - end) & mask)
-	default:
-		return uint32((a.hi<<(end-64) | a.lo>>(128-end)) & mask)
 	}
+	return uint32(a.lo >> (128 - w.end()) & mask)
 }
 
 const (
@@ -135,14 +134,11 @@ func destinationOffset(width int) int {
 	return destinationIPv6
 }
 
-// selector is that of a link to a table of w: no key, and the hash key reads 32 bits inside the address, which every packet has;
-// one beyond the end of a packet would end the search.
+// selector is that of a link to a table of w: no key, and the hash key is a word inside the address, which every packet has; one
+// beyond the end of a packet would end the search.
 func (w window) selector(width int) tc.Selector {
-	from := int(w.start) / 32 * 4
-	if int(w.end()) > from*8+32 {
-		from = int(w.start) / 8
-	}
-	return tc.Selector{HOff: int16(destinationOffset(width) + from), HMask: (uint32(1)<<w.bits - 1) << (from*8 + 32 - int(w.end()))}
+	word := w.start / wordBits
+	return tc.Selector{HOff: int16(destinationOffset(width) + int(word)*4), HMask: (uint32(1)<<w.bits - 1) << (word*wordBits + wordBits - w.end())}
 }
 
 // windowOf is the window that makes sel; false if none does.
@@ -156,7 +152,7 @@ func windowOf(sel tc.Selector, divisor uint32, width int) (window, bool) {
 			start++
 		}
 		w := window{uint8(start), bits}
-		if start < 0 || start+int(bits) > width {
+		if start < 0 || start+int(bits) > width || start%wordBits+int(bits) > wordBits {
 			return window{}, false
 		}
 		made := w.selector(width)

@@ -130,7 +130,7 @@ func (c *chooser) windowsOf(sample []item, scale int, varying address, buckets i
 // windowAt is the best window that begins at start: the one whose buckets promise the least cost, and of which at least so many are
 // not empty. sample is one item of scale.
 func (c *chooser) windowAt(sample []item, scale int, start uint8, buckets int) (candidate, bool) {
-	bits := uint8(min(maxBits, c.width-int(start)))
+	bits := min(maxBits, wordBits-start%wordBits)
 	for bits > 1 && 1<<bits >= maxSpread*len(sample)*scale {
 		bits--
 	}
