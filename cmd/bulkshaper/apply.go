@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +53,8 @@ func (n *node) apply(ctx context.Context, w io.Writer) error {
 		out, err := shaper.Converge(ctx, n.kernel, n.state, n.desired.Plan, options, keep)
 		done += out.Done()
 		switch {
-		case errors.Is(err, shaper.ErrNotConverged) && try < 3:
+		case raced(err) && try < raceTries:
+			time.Sleep(rand.N(shaper.DrainPoll))
 		case err != nil && done > 0:
 			return fmt.Errorf("%w; %s done before that stand, run apply again when the cause is mended", err, count(done, "operation"))
 		case err != nil:
@@ -69,6 +72,19 @@ func (n *node) apply(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
+}
+
+// raceTries is how often an apply that met another one at work looks again at what stands.
+const raceTries = 10
+
+// raced tells whether the kernel was not as it had been observed a moment before.
+func raced(err error) bool {
+	for _, sign := range []error{shaper.ErrNotConverged, syscall.EEXIST, syscall.ENOENT, syscall.EBUSY} {
+		if errors.Is(err, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *node) backlogged(ctx context.Context, id tc.Handle) bool {

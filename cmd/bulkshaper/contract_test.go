@@ -86,6 +86,7 @@ func decode(t *testing.T, text string) any {
 
 // TestFieldsOfTheJSON holds names and kinds of every field that is promised, shaped and unshaped, with and without a daemon.
 func TestFieldsOfTheJSON(t *testing.T) {
+	t.Parallel()
 	plan, explain, status := promises()
 	h := newHost(t)
 	dir := t.TempDir()
@@ -135,6 +136,7 @@ func TestFieldsOfTheJSON(t *testing.T) {
 
 // TestLiveDaemonKeepsTheContract asks a running daemon all that it serves.
 func TestLiveDaemonKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	d.Send(t, netip.MustParseAddr("10.241.28.14"), 3)
 	base := "http://" + d.address()
@@ -217,6 +219,7 @@ func (d *daemonHost) dial(_ context.Context, network, address string) (conn net.
 
 // TestUsageErrorsExitWith2 gives arguments that no command takes.
 func TestUsageErrorsExitWith2(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	for _, args := range [][]string{
 		{}, {"nosuch"}, {"--nosuch"}, {"plan", "now"}, {"plan", "--format", "yaml"}, {"explain"}, {"explain", "--format", "tc", "8.8.8.8"},
@@ -238,6 +241,7 @@ func TestUsageErrorsExitWith2(t *testing.T) {
 
 // TestCheckTellsEverything on stdout, errors of the plan and of the web config too, and warnings without an exit code.
 func TestCheckTellsEverything(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	r := h.run("check", "--config", incidentConfig(), "--web-config", "/nonexistent.yml")
 	if r.code != exitWrong || !strings.Contains(r.stdout, "error: /nonexistent.yml") {

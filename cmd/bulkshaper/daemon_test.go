@@ -52,7 +52,7 @@ func (d *daemonHost) listen() {
 	}
 	d.host.t.Cleanup(func() { conn.Close() })
 	d.notify = conn
-	d.host.t.Setenv("NOTIFY_SOCKET", path)
+	d.env = append(d.env, "NOTIFY_SOCKET="+path)
 }
 
 func (d *daemonHost) begin(args ...string) {
@@ -92,6 +92,7 @@ func (d *daemonHost) serverFile(name string) string {
 
 // TestOneServerMoves edits one server's cabinet: only its filter is touched, counters go on, and the log has one line.
 func TestOneServerMoves(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []string{"list", "hash"} {
 		t.Run(layout, func(t *testing.T) { oneServerMoves(t, layout) })
 	}
@@ -138,6 +139,7 @@ func oneServerMoves(t *testing.T, layout string) {
 
 // TestBadInputKeepsTheLastGood breaks files in many ways while the daemon runs, and mends them.
 func TestBadInputKeepsTheLastGood(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	roles, config := filepath.Join(d.dir, "roles.json"), d.config()
 	before := d.filters() + d.TC("class", "show", "dev", "eth1")
@@ -175,6 +177,7 @@ func TestBadInputKeepsTheLastGood(t *testing.T) {
 
 // TestRepairs takes things away and changes them behind the daemon's back.
 func TestRepairs(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	kernel := func() string {
 		return stripCounters(d.TC("qdisc", "show", "dev", "eth1") + d.TC("class", "show", "dev", "eth1") + fmt.Sprint(shownFilters(d.filters())))
@@ -212,6 +215,7 @@ func stripCounters(s string) string {
 
 // TestContention replaces the root again and again: repairs are spaced out and the daemon says so, then it is calm again.
 func TestContention(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	for range 6 {
 		_, _ = d.TryTC("qdisc", "replace", "dev", "eth1", "root", "handle", "42:", "htb")
@@ -223,6 +227,7 @@ func TestContention(t *testing.T) {
 
 // TestLinkComesAndGoes removes and re-creates the interface, and takes it down and up.
 func TestLinkComesAndGoes(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	d.Disconnect()
 	eventually(t, "interface gone", func() bool { s := d.status(); return !s.InterfaceUp && !s.InSync })
@@ -239,6 +244,7 @@ func TestLinkComesAndGoes(t *testing.T) {
 
 // TestInterfaceMayComeLate starts before there is an interface.
 func TestInterfaceMayComeLate(t *testing.T) {
+	t.Parallel()
 	d := &daemonHost{host: newHost(t), dir: copyTree(t, incident)}
 	d.Disconnect()
 	d.listen()
@@ -254,6 +260,7 @@ func TestInterfaceMayComeLate(t *testing.T) {
 
 // TestHangupReloads announces and ends a reload as systemd expects.
 func TestHangupReloads(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t, "--debounce", "1h")
 	edit(t, d.config(), strings.Replace(read(t, d.config()), "rate: 819200kbit", "rate: 700mbit", 1))
 	d.signal(syscall.SIGHUP)
@@ -268,6 +275,7 @@ func TestHangupReloads(t *testing.T) {
 
 // TestRestartAdopts kills the daemon and starts it again: nothing is sent, counters go on.
 func TestRestartAdopts(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	d.Send(t, netip.MustParseAddr("10.241.28.14"), 7)
 	eventually(t, "counted", func() bool { c, _ := d.counted(); return c["1:20"] == 7 })

@@ -29,6 +29,7 @@ func (h *host) sentBy(args ...string) map[string]uint64 {
 
 // TestQueueLength0 shapes an interface whose own queue length is 0, before and after: its leaves hold packets all the same.
 func TestQueueLength0(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.Run(t, "ip", "link", "set", "eth1", "txqueuelen", "0")
 	h.must("apply", "--config", incidentConfig())
@@ -43,6 +44,7 @@ func TestQueueLength0(t *testing.T) {
 
 // TestKindsOfInterface shapes what bulk traffic leaves by elsewhere: a macvlan, and an ifb, which tells no speed.
 func TestKindsOfInterface(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"macvlan", "ifb", "bridge"} {
 		t.Run(kind, func(t *testing.T) {
 			h := newHost(t)
@@ -65,6 +67,7 @@ func TestKindsOfInterface(t *testing.T) {
 
 // TestUnknownSpeed needs link_rate where rates are in percent, and says so; a guess would be a wrong limit.
 func TestUnknownSpeed(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.Run(t, "ip", "link", "add", "name", "bulk0", "type", "ifb")
 	on := []string{"--node", "hadoop27", "--interface", "bulk0", "--roles", incident + "/roles.json", "--servers", incident + "/nyc1/jsons"}
@@ -86,6 +89,7 @@ func TestUnknownSpeed(t *testing.T) {
 // TestTunnelsAreSeenByTheirOuterHeader sends through VXLAN: the class is that of the server at the far end, whatever the inner
 // address says (firehol#234).
 func TestTunnelsAreSeenByTheirOuterHeader(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.Run(t, "ip", "link", "add", "pods", "type", "vxlan", "id", "7", "dstport", "4789", "remote", "10.241.28.14", "dev", "eth1")
 	h.Run(t, "ip", "link", "set", "pods", "arp", "off", "up")
@@ -108,6 +112,7 @@ func TestTunnelsAreSeenByTheirOuterHeader(t *testing.T) {
 
 // TestIPv6Only shapes a node that has no IPv4 at all and finds itself by its IPv6 address.
 func TestIPv6Only(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	dir := write(t, map[string]string{
 		"roles.json":    `{"servers": ["a", "b", "c"], "roles": ["hadoop_node"], "mapping": {"hadoop_node": ["a", "b", "c"]}}`,

@@ -37,6 +37,7 @@ func move(t *testing.T, from, to string) {
 
 // TestFoldersOfAnEditedConfigAreFollowed points the config to another folder, and edits a file there: no rescan is near.
 func TestFoldersOfAnEditedConfigAreFollowed(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t, "--rescan", "1h")
 	moved := filepath.Join(d.dir, "lax1")
 	if err := os.CopyFS(moved, os.DirFS(filepath.Join(d.dir, "nyc1"))); err != nil {
@@ -55,6 +56,7 @@ func TestFoldersOfAnEditedConfigAreFollowed(t *testing.T) {
 
 // TestConfigBehindALink edits the file that the config's path is a link to.
 func TestConfigBehindALink(t *testing.T) {
+	t.Parallel()
 	d := &daemonHost{host: newHost(t), dir: copyTree(t, incident)}
 	real := filepath.Join(copyTree(t, incident), "config.yaml")
 	edit(t, real, strings.Replace(strings.Replace(read(t, real), "roles: roles.json", "roles: "+d.dir+"/roles.json", 1), "nyc1/jsons", d.dir+"/nyc1/jsons", 1))
@@ -69,6 +71,7 @@ func TestConfigBehindALink(t *testing.T) {
 
 // TestConfigMap has config, roles and servers in one folder, as Kubernetes mounts them, and swaps its ..data link.
 func TestConfigMap(t *testing.T) {
+	t.Parallel()
 	d := &daemonHost{host: newHost(t), dir: t.TempDir()}
 	point := func(cabinet string) {
 		t.Helper()
@@ -109,6 +112,7 @@ func TestConfigMap(t *testing.T) {
 
 // TestShrunkInventoryIsRefused takes most of the servers away, as an rsync at work does, and brings them back.
 func TestShrunkInventoryIsRefused(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	before := d.filters()
 	folder, away := filepath.Join(d.dir, "nyc1/jsons"), t.TempDir()
@@ -144,6 +148,7 @@ func TestShrunkInventoryIsRefused(t *testing.T) {
 // TestReloadsLoseNoPacket sends all the time to a server whose cabinet is edited, while classes come, go and change, the daemon is
 // killed and started, and files are broken (LibreQoS#47, #515, #518; pumba#343). Every packet arrives, and none goes past the classes.
 func TestReloadsLoseNoPacket(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	received := make(chan map[uint32]bool)
 	stop := make(chan struct{})

@@ -16,6 +16,7 @@ func incidentConfig() string { return filepath.Join(incident, "config.yaml") }
 
 // TestIncidentAsTcShowsIt holds what stood on the nodes of the incident, in the words of the real tool.
 func TestIncidentAsTcShowsIt(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.must("apply", "--config", incidentConfig())
 
@@ -71,6 +72,7 @@ func shownFilters(text string) map[string]string {
 }
 
 func TestSecondApplyDoesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.must("apply", "--config", incidentConfig())
 	if out := h.must("apply", "--config", incidentConfig()); !strings.Contains(out, "0 operations") {
@@ -80,6 +82,7 @@ func TestSecondApplyDoesNothing(t *testing.T) {
 }
 
 func TestPlanAsJSON(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	r := h.run("plan", "--exit-code", "--format", "json", "--config", incidentConfig())
 	if r.code != exitDiffers {
@@ -130,6 +133,7 @@ func TestPlanAsJSON(t *testing.T) {
 // TestPlanForTcBatch feeds the plan to the real tc: what stands then is what apply would have made, but for bursts, which tc
 // cuts to whole microseconds.
 func TestPlanForTcBatch(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	lines := h.must("plan", "--format", "tc", "--config", incidentConfig())
 	if err := h.TCBatch(lines); err != nil {
@@ -150,6 +154,7 @@ func TestPlanForTcBatch(t *testing.T) {
 }
 
 func TestClearRemovesOursOnly(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	before := h.TC("qdisc", "show", "dev", "eth1")
 	h.must("apply", "--config", incidentConfig())

@@ -10,6 +10,7 @@ import (
 
 // TestAListHolds4000 shapes for as many servers as a list may have filters, and refuses one more before anything is sent.
 func TestAListHolds4000(t *testing.T) {
+	t.Parallel()
 	const most = 4000
 	files := map[string]string{
 		"config.yaml": "interface: eth1\nnode: s0\nlink_rate: 10gbit\nlayout: list\ninventory: {roles: roles.json, servers: [jsons]}\n" +

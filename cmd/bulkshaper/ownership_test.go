@@ -10,6 +10,7 @@ import (
 
 // TestTakeover replaces a foreign root only where it is allowed, by the flag or by the key, and says so beforehand.
 func TestTakeover(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args   []string
 		config string
@@ -37,6 +38,7 @@ func TestTakeover(t *testing.T) {
 
 // TestDaemonRefusesAForeignRoot at its first contact ends, touches nothing, and takes it where it may.
 func TestDaemonRefusesAForeignRoot(t *testing.T) {
+	t.Parallel()
 	d := &daemonHost{host: newHost(t), dir: copyTree(t, incident)}
 	d.TC("qdisc", "add", "dev", "eth1", "root", "handle", "42:", "htb")
 	before := d.TC("qdisc", "show", "dev", "eth1")
@@ -56,6 +58,7 @@ func TestDaemonRefusesAForeignRoot(t *testing.T) {
 // TestWhatAnEarlierConfigLeftIsPruned starts after edits that nobody was there to follow: classes and filters of before go, and
 // what is not ours stays.
 func TestWhatAnEarlierConfigLeftIsPruned(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	d.stop()
 	d.TC("class", "add", "dev", "eth1", "parent", "1:", "classid", "1:777", "htb", "rate", "1mbit")
@@ -94,6 +97,7 @@ func TestWhatAnEarlierConfigLeftIsPruned(t *testing.T) {
 
 // TestAppliesAtOnce starts many on a bare interface: one of them shapes it, all end well, and nothing is left to do.
 func TestAppliesAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	results := make([]result, 6)
 	var all sync.WaitGroup
@@ -111,6 +115,7 @@ func TestAppliesAtOnce(t *testing.T) {
 
 // TestTwoDaemons with one config get along; with two configs each sees the other at work, repairs are spaced out, and both say so.
 func TestTwoDaemons(t *testing.T) {
+	t.Parallel()
 	d := startIncident(t)
 	other := t.TempDir()
 	arguments := func(config string) []string {
@@ -141,6 +146,7 @@ func TestTwoDaemons(t *testing.T) {
 // TestChangesForTcBatch feeds the changes that an edit asks for to the real tc: additions, deletions and redirections of filters, a
 // new class and one that goes.
 func TestChangesForTcBatch(t *testing.T) {
+	t.Parallel()
 	h, dir := newHost(t), copyTree(t, incident)
 	config := filepath.Join(dir, "config.yaml")
 	h.must("apply", "--config", config)

@@ -29,12 +29,13 @@ func TestMain(m *testing.M) {
 // host is a node in a namespace of its own.
 type host struct {
 	*kerneltest.Namespace
-	t *testing.T
+	t   *testing.T
+	env []string // of the program, besides the test's own
 }
 
 func newHost(t *testing.T, options ...kerneltest.Option) *host {
 	t.Helper()
-	return &host{kerneltest.New(t, options...), t}
+	return &host{Namespace: kerneltest.New(t, options...), t: t}
 }
 
 type result struct {
@@ -49,7 +50,7 @@ func (h *host) program(args ...string) *exec.Cmd {
 		h.t.Fatal(err)
 	}
 	cmd := h.Command(self, args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(append(os.Environ(), asProgram+"=1"), h.env...)
 	return cmd
 }
 

@@ -56,6 +56,7 @@ func (h *host) explain(config string, destinations ...string) []explanation {
 
 // TestEveryPacketIsCountedWhereExplainSays sends to every server, pod network, edge and stranger, and reads the counters.
 func TestEveryPacketIsCountedWhereExplainSays(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		config string
 		extra  []string
@@ -122,6 +123,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 
 // TestAddressesAndNeighboursAreNotBehindBulk sends ARP and neighbour discovery and finds them in the control class.
 func TestAddressesAndNeighboursAreNotBehindBulk(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.must("apply", "--config", incidentConfig())
 	control := tc.MakeHandle(tc.Major, tc.ControlMinor).String()
@@ -150,6 +152,7 @@ func TestAddressesAndNeighboursAreNotBehindBulk(t *testing.T) {
 
 // TestExplainSeesAStrangersFilter puts a filter of another hand before ours.
 func TestExplainSeesAStrangersFilter(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.must("apply", "--config", incidentConfig())
 	h.TC("filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "5", "u32", "match", "ip", "dst", "10.241.28.14/32", "flowid", "1:10")

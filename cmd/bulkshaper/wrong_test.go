@@ -11,6 +11,7 @@ import (
 // TestWrongInput gives apply input that is wrong in many ways. Each ends with 1 or 2 and one message that says where and what to
 // do, and changes nothing in the kernel.
 func TestWrongInput(t *testing.T) {
+	t.Parallel()
 	type place struct {
 		*host
 		dir string
@@ -119,6 +120,7 @@ func remove(t *testing.T, path string) {
 
 // TestWithoutPrivilege runs as a user who may read but not change: plan, check, explain and status answer, apply says what is missing.
 func TestWithoutPrivilege(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	drop := func(args ...string) result {
 		return h.runWith(withoutPrivilege, args...)
