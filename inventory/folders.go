@@ -12,21 +12,21 @@ import (
 // and look into, those that links lead to, and those that hold the links on the way. Some may not exist. It is another list
 // once links and folders change, so ask again after every event.
 func (l *Loader) Folders() []string {
-	list := lister{}
+	list, _ := l.search(nil)
+	links := slices.Clone(list.links)
 	if l.source.Roles != "" {
-		list.visit(filepath.Dir(l.source.Roles))
-		list.links = append(list.links, l.source.Roles)
+		links = append(links, l.source.Roles)
 	}
-	for _, c := range list.find(l.source.Servers) {
+	for _, c := range list.candidates {
 		if c.meant {
-			list.links = append(list.links, c.path)
+			links = append(links, c.path)
 		}
 	}
 	w := linkWalk{folders: make(map[string]bool), seen: make(map[string]bool)}
 	for _, folder := range list.folders {
 		w.folder(filepath.Clean(folder))
 	}
-	for _, link := range list.links {
+	for _, link := range links {
 		w.follow(filepath.Clean(link))
 	}
 	folders := make([]string, 0, len(w.folders))

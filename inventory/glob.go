@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // lister finds server files by patterns. It differs from filepath.Glob in that a folder which cannot be read is a problem and
@@ -22,6 +23,10 @@ type lister struct {
 	servers  map[string]bool
 	single   bool
 	problems Problems
+
+	// at is when the search began, and candidates is what it found.
+	at         time.Time
+	candidates []candidate
 }
 
 // visit takes down a folder, and its identity before it is read.

@@ -24,6 +24,8 @@ type Loader struct {
 
 	// listing is nil where LoadChanged cannot do.
 	listing atomic.Pointer[listing]
+	// searched is the last search that had no problems.
+	searched atomic.Pointer[lister]
 
 	mu    sync.Mutex
 	files map[string]*known
@@ -33,6 +35,8 @@ type Loader struct {
 	lastRecords  []*record
 	lastRoles    *rolesFile
 	lastWarnings Problems
+	// lastSearch found the files of the last inventory, nil where a reading failed since, or folders changed meanwhile.
+	lastSearch *lister
 	// reads counts the files whose content was looked at, for tests.
 	reads int
 }
@@ -96,13 +100,15 @@ type outcome struct {
 
 // load is one reading. It is not stable if a folder changed, or a file vanished, meanwhile.
 func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, stable bool, err error) {
-	list := lister{}
-	list.visit(filepath.Dir(l.source.Roles))
-	candidates := list.find(l.source.Servers)
-	problems = list.problems
+	list, fresh := l.search(l.files)
+	candidates := list.candidates
+	problems = slices.Clone(list.problems)
 	declared, rolesID, more := l.loadRoles()
 	problems = append(problems, more...)
-	candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return samePath(c.path, l.source.Roles) })
+	if !fresh && l.lastSearch == list && declared == l.lastRoles && len(problems) == 0 && l.unchanged(ctx, candidates) {
+		return l.last, nil, !list.changed(), nil
+	}
+	l.lastSearch = nil
 	outcomes, err := l.readAll(ctx, candidates)
 	if err != nil {
 		return nil, nil, false, err
@@ -148,7 +154,10 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 	}
 	// With litter, or a file of two paths, there is more to an event than one file.
 	if stable && len(warnings) == 0 && len(kept) == len(outcomes) {
-		l.listing.Store(listingOf(&list, l.source.Roles))
+		l.listing.Store(listingOf(list, l.source.Roles))
+	}
+	if stable {
+		l.lastSearch = list
 	}
 	return inv, nil, stable, nil
 }

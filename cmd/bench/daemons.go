@@ -128,9 +128,12 @@ func (r *runner) scrapes(ctx context.Context, many, few *daemon) (p pairs, err e
 	return p, nil
 }
 
-// idleTimes is the processor time of each daemon while nothing happens.
+// idleTimes is the processor time of each daemon while nothing happens. The rescan that still finds the edits comes before.
 func (r *runner) idleTimes(ctx context.Context, daemons []*daemon) ([]float64, error) {
 	values := make([]float64, len(daemons))
+	if err := r.rest(ctx); err != nil {
+		return nil, err
+	}
 	for i, d := range daemons {
 		if err := d.settle(ctx); err != nil {
 			return nil, err
@@ -141,10 +144,8 @@ func (r *runner) idleTimes(ctx context.Context, daemons []*daemon) ([]float64, e
 		}
 		values[i] = -v
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(time.Duration(r.idle) * time.Second):
+	if err := r.rest(ctx); err != nil {
+		return nil, err
 	}
 	for i, d := range daemons {
 		v, err := d.processorTime()
@@ -154,6 +155,16 @@ func (r *runner) idleTimes(ctx context.Context, daemons []*daemon) ([]float64, e
 		values[i] += v
 	}
 	return values, nil
+}
+
+// rest lets the time pass that stands for a minute.
+func (r *runner) rest(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(r.idle) * time.Second):
+		return nil
+	}
 }
 
 func write(path string, text []byte) error {

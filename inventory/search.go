@@ -1,0 +1,106 @@
+package inventory
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// searchAgain is how long a search stands at most. A folder's time of change tells when to search again; this is for file systems that
+// do not keep it.
+const searchAgain = 10 * time.Minute
+
+// search finds the files. Where no folder that it looks into changed, that is what it found before, and not fresh. It may be called by
+// several goroutines at once, and what it returns may not be changed. It is kept for the next time only by who holds mu and gives files,
+// those that are known: their paths are taken for those found, so that there is one copy of each.
+func (l *Loader) search(files map[string]*known) (found *lister, fresh bool) {
+	if last := l.searched.Load(); last != nil && l.now().Before(last.at.Add(searchAgain)) && !last.changed() {
+		return last, false
+	}
+	list := &lister{at: l.now()}
+	if l.source.Roles != "" {
+		list.visit(filepath.Dir(l.source.Roles))
+	}
+	list.candidates = slices.DeleteFunc(list.find(l.source.Servers), func(c candidate) bool { return samePath(c.path, l.source.Roles) })
+	young := func(id fileID) bool { return id.young(list.at) } // it may change again and show the same times
+	if files != nil && len(list.problems) == 0 && !slices.ContainsFunc(list.ids, young) {
+		for i, c := range list.candidates {
+			if k := files[c.path]; k != nil {
+				list.candidates[i].path = k.record.server.File
+			}
+		}
+		l.searched.Store(list)
+	}
+	return list, true
+}
+
+// unchanged tells whether every candidate is the file that it was when it was read.
+func (l *Loader) unchanged(ctx context.Context, candidates []candidate) bool {
+	const chunk = 1024 // files a task
+	var changed atomic.Bool
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(candidates); from += chunk {
+		g.Go(func() error {
+			var in openFolder
+			defer in.close()
+			for _, c := range candidates[from:min(from+chunk, len(candidates))] {
+				before := l.files[c.path]
+				if changed.Load() || ctx.Err() != nil || before == nil || before.young || !in.holds(c.path, before.id) {
+					changed.Store(true)
+					return nil
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // no task fails
+	return !changed.Load()
+}
+
+// openFolder looks at files in one folder after the other, with the way to the folder gone only once.
+type openFolder struct {
+	path string
+	fd   int
+	open bool
+}
+
+func (f *openFolder) close() {
+	if f.open {
+		unix.Close(f.fd)
+		f.open = false
+	}
+}
+
+// holds tells whether path is the regular file of this identity.
+func (f *openFolder) holds(path string, id fileID) bool {
+	folder, name := filepath.Split(path)
+	if !f.open || f.path != folder {
+		f.close()
+		where := folder
+		if where == "" {
+			where = "."
+		}
+		fd, err := unix.Open(where, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return false
+		}
+		f.path, f.fd, f.open = folder, fd, true
+	}
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(f.fd, name, &st, 0)
+		if err == syscall.EINTR {
+			continue
+		}
+		return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
+			id == fileID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+	}
+}
