@@ -14,6 +14,7 @@ import (
 
 // compareHashed compares one of the prefs of layout hash. See layout.Steps for the order and why no packet goes astray.
 func (c *comparison) compareHashed(want *plan.Hashed) error {
+	want.Place.Parent = c.root.Handle // also where nothing is wanted, and no root
 	have := c.byPref[want.Place.Pref]
 	if len(have) == 0 && len(want.Items) == 0 {
 		return nil

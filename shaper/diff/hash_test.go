@@ -256,6 +256,36 @@ func TestFewMessages(t *testing.T) {
 	}
 }
 
+// TestHashCleared: where the root stays for somebody else, the hash tables go.
+func TestHashCleared(t *testing.T) {
+	s := base()
+	s.layout = "hash"
+	for _, p := range addressPlan()[:60] {
+		s.destinations = append(s.destinations, strings.Replace(p, "10.", "11.", 1)+" c10")
+	}
+	k := installed(t, s.plan(t))
+	meddle(t, k, add(class(0x777, tc.Root)))
+	ops, err := diff.Clear(observe(t, k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := 0
+	for _, op := range ops {
+		if f, ok := op.Object.(tc.Filter); ok && f.Divisor != 0 {
+			tables++
+		}
+	}
+	apply(t, k, ops)
+	for _, f := range observe(t, k).Filters {
+		if f.IsNode() || f.Handle.Table() < 0x800 {
+			t.Errorf("left: %s", f.Ident())
+		}
+	}
+	if tables == 0 {
+		t.Error("there were no tables")
+	}
+}
+
 // TestHiddenTable: a table that was left over when its pref was deleted is seen by nobody and takes an id. Nothing is put into it, and
 // with the id banned another is taken.
 func TestHiddenTable(t *testing.T) {
