@@ -82,7 +82,7 @@ func lines(p *plan.Plan) string {
 }
 
 func TestGoldens(t *testing.T) {
-	for name, in := range map[string]input{"incident": incident(), "tree": tree()} {
+	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6)} {
 		t.Run(name, func(t *testing.T) {
 			p, err := in.build()
 			if err != nil {

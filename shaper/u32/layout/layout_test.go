@@ -227,14 +227,14 @@ func TestAdapt(t *testing.T) {
 // TestOneChange: one destination that comes, goes or moves is one node.
 func TestOneChange(t *testing.T) {
 	for _, s := range shapes() {
-		items := s.items(5_000)
+		items := s.items(3_000)
 		tree, err := Build(items, s.place(), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(3, 4))
 		most := 0
-		for range 30 {
+		for range 20 {
 			changed := slices.Clone(items)
 			i := r.IntN(len(items))
 			switch r.IntN(3) {
@@ -243,7 +243,7 @@ func TestOneChange(t *testing.T) {
 			case 1:
 				changed[i].ClassID = tc.MakeHandle(1, 0x99)
 			case 2:
-				p := s.at(r, 5_000+r.IntN(1000), 5_000)
+				p := s.at(r, 3_000+r.IntN(1000), 3_000)
 				if !slices.ContainsFunc(items, func(x Item) bool { return x.Prefix == p }) {
 					changed = append(changed, Item{p, classOf(1)})
 				}
