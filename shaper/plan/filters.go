@@ -13,7 +13,7 @@ import (
 
 func (b *builder) buildFilters(destinations []policy.Destination) error {
 	p := b.plan
-	p.Filters = controlFilters()
+	p.Filters = slices.Grow(controlFilters(), len(destinations))
 	p.Destinations = slices.Clone(destinations)
 	slices.SortFunc(p.Destinations, func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) })
 	leaves := map[string]*Class{}
