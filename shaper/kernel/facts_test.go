@@ -14,7 +14,7 @@ import (
 )
 
 // The tests of the files facts_*.go hold what the program takes for granted of the kernel. One that fails on another kernel says what
-// has to be thought over. They were seen to hold on 6.18.44 and on Debian's 6.1.170 (amd64, cloud).
+// has to be thought over. They were seen to hold on 6.18.44 and on Debian's 6.1.170; qemutest runs them on Debian's newest 6.1 and 6.12.
 
 // packets are the packets of each class since the kernel has it, by minor number; -1 are those that bypassed all classes.
 func packets(t *testing.T, k *Kernel) map[int]uint64 {
