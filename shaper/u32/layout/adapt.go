@@ -220,7 +220,7 @@ func (a *adapter) renew(b *bucket) {
 	n := a.fresh(b.items(nil), 0, 0, a.budget)
 	m := n.weigh()
 	better := isPoor && 3*m.cost < 2*w.cost
-	smaller := isEmpty && 3*m.tables < w.tables && m.cost <= w.cost
+	smaller := isEmpty && 3*m.tables < w.tables && 10*m.cost <= 11*w.cost
 	if better || smaller {
 		n.leaves = rematch(b.leaves, n.leaves)
 		a.used, a.changed = m.tables, true
