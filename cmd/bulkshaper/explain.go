@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/policy"
 	"bulkshaper/shaper/tc"
@@ -143,9 +144,9 @@ func (n *node) explainAddress(dest string, a netip.Addr) explanation {
 
 // askKernel sends a packet to a through the filters as they were read from the kernel.
 func (n *node) askKernel(a netip.Addr, want tc.Handle) kernelAnswer {
-	root, ok := n.state.RootQdisc()
-	if !ok || root.Kind != tc.KindHTB {
-		return kernelAnswer{Note: n.desired.Plan.Interface + " is not shaped: its root qdisc is " + root.Kind + " " + root.Handle.String()}
+	root, _ := n.state.RootQdisc()
+	if diff.Ownership(n.state).Kind != diff.Ours {
+		return kernelAnswer{Note: fmt.Sprintf("%s is not shaped by us: its root qdisc is %s %s", n.desired.Plan.Interface, root.Kind, root.Handle)}
 	}
 	packet, protocol := u32.Packet(a)
 	result := u32.Classify(n.state.Filters, packet, protocol)

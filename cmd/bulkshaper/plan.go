@@ -35,6 +35,10 @@ func planCommand() *cobra.Command {
 		}
 		defer n.close()
 		changes, err := diff.Compute(n.state, n.desired.Plan, diff.Options{Takeover: n.input.Config.Takeover})
+		if err != nil && *full && format.value == "text" { // what is wanted does not depend on what stands
+			fmt.Fprintln(c.ErrOrStderr(), "warning: it could not be applied now:", err)
+			changes, err = &diff.Changes{}, nil
+		}
 		if err != nil {
 			return err
 		}
