@@ -60,23 +60,23 @@ func (c *comparison) sortFilters() {
 	}
 }
 
-// sorted is filters by pref and handle; those of one handle stay in their order.
+// sorted is filters by pref and handle; those of one handle stay in their order. Those at the prefs of layout hash, of which there may
+// be very many, come first and as they are: package layout sorts them.
 func sorted(filters []tc.Filter) []*tc.Filter {
-	type place struct {
-		key uint64
-		i   int
+	pointers := make([]*tc.Filter, 0, len(filters))
+	var rest []*tc.Filter
+	for i := range filters {
+		if f := &filters[i]; isHashPref(f.Pref) {
+			pointers = append(pointers, f)
+		} else {
+			rest = append(rest, f)
+		}
 	}
-	places := make([]place, len(filters))
-	for i, f := range filters {
-		places[i] = place{uint64(f.Pref)<<32 | uint64(f.Handle), i}
-	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.i, b.i)) })
-	pointers := make([]*tc.Filter, len(filters))
-	for i, p := range places {
-		pointers[i] = &filters[p.i]
-	}
-	return pointers
+	slices.SortStableFunc(rest, func(a, b *tc.Filter) int { return cmp.Or(cmp.Compare(a.Pref, b.Pref), cmp.Compare(a.Handle, b.Handle)) })
+	return append(pointers, rest...)
 }
+
+func isHashPref(pref uint16) bool { return pref == plan.PrefHashIPv4 || pref == plan.PrefHashIPv6 }
 
 // lentTables are the hash tables that filters which are not ours link to, and the tables that those link to.
 func lentTables(filters []*tc.Filter, isOurs func(*tc.Filter) bool) map[uint32]bool {
@@ -98,7 +98,7 @@ func (c *comparison) compareFilters() error {
 	wanted := map[uint16][]plan.Filter{}
 	prefs := map[uint16]bool{plan.PrefHashIPv4: true, plan.PrefHashIPv6: true}
 	for _, f := range c.want.Filters {
-		if f.Pref != plan.PrefHashIPv4 && f.Pref != plan.PrefHashIPv6 {
+		if !isHashPref(f.Pref) {
 			wanted[f.Pref] = append(wanted[f.Pref], f)
 			prefs[f.Pref] = true
 		}

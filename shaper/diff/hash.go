@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -50,6 +51,7 @@ func (c *comparison) detourHashed(have []tc.Filter) []tc.Filter {
 		return have
 	}
 	nodes, times := slices.Clone(have), map[tc.U32Handle]int{}
+	slices.SortStableFunc(nodes, func(a, b tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) })
 	for _, f := range have {
 		times[f.Handle]++
 	}
@@ -64,7 +66,7 @@ func (c *comparison) tableTaken() func(uint32) bool {
 		taken[id] = true
 	}
 	for _, f := range c.have.Filters {
-		if f.Kind == tc.KindU32 {
+		if f.Kind == tc.KindU32 && f.Divisor != 0 {
 			taken[f.Handle.Table()] = true
 		}
 	}

@@ -317,3 +317,31 @@ func TestHiddenTable(t *testing.T) {
 		t.Errorf("%v", ids)
 	}
 }
+
+// TestOrderOfTheDump: the order in which filters are read does not matter.
+func TestOrderOfTheDump(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := fakekernel.New(link)
+		apply(t, k, hashPlans().Draw(t, "old").plan(t).Ops())
+		for range rapid.IntRange(0, 4).Draw(t, "steps") {
+			meddleWithHash(t, k)
+		}
+		have, p := observe(t, k), hashPlans().Draw(t, "new").plan(t)
+		c, err := diff.Compute(have, p, diff.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := map[tc.U32Handle]int{}
+		for _, f := range have.Filters {
+			if times[f.Handle]++; times[f.Handle] > 1 {
+				return // of two with one handle the first counts
+			}
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 5))
+		r.Shuffle(len(have.Filters), func(i, j int) { have.Filters[i], have.Filters[j] = have.Filters[j], have.Filters[i] })
+		again, err := diff.Compute(have, p, diff.Options{})
+		if err != nil || text(again.Ops) != text(c.Ops) {
+			t.Fatalf("%v\n%s\nand\n%s", err, text(c.Ops), text(again.Ops))
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -25,6 +26,9 @@ func (c *comparison) deleteTables() {
 				links[f.Link.Table()]++
 			}
 		}
+	}
+	for _, nodes := range below {
+		slices.SortStableFunc(nodes, func(a, b tc.Filter) int { return cmp.Compare(a.Handle, b.Handle) })
 	}
 	ids := slices.Sorted(maps.Keys(tables))
 	var free []uint32
