@@ -11,6 +11,8 @@ import (
 type fieldPath struct {
 	text  string
 	steps []step
+	// first is the key that an object must have for the path to match anything, "" where that is not so simple.
+	first string
 }
 
 // step is one part of a path: what gjson finds under get, or, where get is empty, every member whose key matches each (every
@@ -30,6 +32,9 @@ func compilePath(path string) fieldPath {
 	if !plain {
 		p.steps = []step{{get: path}}
 		return p
+	}
+	if strings.Trim(strings.ToLower(parts[0]), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" {
+		p.first = parts[0]
 	}
 	var get []string
 	flush := func(each string) {

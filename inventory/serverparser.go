@@ -15,12 +15,18 @@ type serverParser struct {
 	doc    *document
 	record *record
 	fields *fieldPaths
+	// keys are those at the top of the object.
+	keys []string
 	// more counts the problems that are not told one by one.
 	more int
 }
 
 func (p *serverParser) parse() {
 	s := p.record.server
+	gjson.Parse(p.doc.text).ForEach(func(key, _ gjson.Result) bool {
+		p.keys = append(p.keys, key.Str)
+		return true
+	})
 	p.spelling()
 	p.names()
 	p.record.retired = p.retired()
@@ -60,11 +66,19 @@ func (p *serverParser) warn(m match, message, remedy string) {
 	}
 }
 
+// find is every match of path. Most paths begin with a key that the object does not have: those are not looked for in the text.
+func (p *serverParser) find(path fieldPath) []match {
+	if path.first != "" && !slices.Contains(p.keys, path.first) {
+		return nil
+	}
+	return path.find(p.doc)
+}
+
 // values is every value under the paths, in the order of the paths, lists taken apart.
 func (p *serverParser) values(paths []fieldPath) []match {
 	var all []match
 	for _, path := range paths {
-		for _, m := range path.find(p.doc) {
+		for _, m := range p.find(path) {
 			all = append(all, m.leaves()...)
 		}
 	}
@@ -148,7 +162,7 @@ func (p *serverParser) retired() bool {
 func (p *serverParser) word(paths []fieldPath, what string) string {
 	for _, path := range paths {
 		word := ""
-		for _, m := range path.find(p.doc) {
+		for _, m := range p.find(path) {
 			w, f := cabinetOf(m.value, what)
 			switch {
 			case f != nil:

@@ -67,6 +67,7 @@ type node struct {
 
 // open reads the input, observes the interface and plans for it.
 func (f *inputFlags) open(ctx context.Context) (*node, error) {
+	collectSeldom()
 	input, _, err := f.load(ctx)
 	if err != nil {
 		return nil, err

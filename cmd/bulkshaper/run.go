@@ -41,6 +41,7 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 // serve wires the daemon together: files and their watch, the kernel, the loop, the metrics, the service manager.
 func serve(ctx context.Context, flags *inputFlags) error {
 	started := time.Now()
+	collectOften()
 	input, files, err := flags.load(ctx)
 	if err != nil {
 		return err

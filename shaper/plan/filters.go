@@ -14,8 +14,11 @@ import (
 func (b *builder) buildFilters(destinations []policy.Destination) error {
 	p := b.plan
 	p.Filters = slices.Grow(controlFilters(), len(destinations))
-	p.Destinations = slices.Clone(destinations)
-	slices.SortFunc(p.Destinations, func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) })
+	byPrefix := func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) }
+	p.Destinations = destinations
+	if !slices.IsSortedFunc(destinations, byPrefix) {
+		p.Destinations = slices.SortedFunc(slices.Values(destinations), byPrefix)
+	}
 	leaves := map[string]*Class{}
 	for i := range p.Classes {
 		if p.Classes[i].Leaf != nil {
