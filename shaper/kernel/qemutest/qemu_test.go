@@ -183,10 +183,36 @@ func judge(t *testing.T, k debianKernel, results, console string) {
 	if !strings.Contains(results, "== all suites ended") {
 		t.Error("the closing line is missing")
 	}
-	for _, fault := range []string{"BUG:", "WARNING:", "Oops", "Call Trace", "refcount_t"} {
-		if strings.Contains(console, fault) {
-			t.Errorf("the kernel says %q:\n%s", fault, tail(console))
-			return
+	for _, fault := range faults(console) {
+		t.Errorf("the kernel says %q:\n%s", fault, tail(console))
+	}
+}
+
+// faults are the lines in which a kernel finds fault with itself.
+//
+// Not among them: 6.1 holds the copy of a node that a change in place makes (u32_init_knode) for one over the end of struct
+// tc_u32_sel, since its keys lie behind it. It says so once, whoever makes the change, tc too; nothing is wrong with the copy, and
+// later kernels do not complain.
+func faults(console string) (found []string) {
+	known := regexp.MustCompile(`memcpy: detected field-spanning write .* "&new->sel" at net/sched/cls_u32\.c:`)
+	previous := ""
+	for line := range strings.Lines(console) {
+		line = strings.TrimSpace(line)
+		if regexp.MustCompile(`WARNING:|BUG:|Oops|Kernel panic|refcount_t`).MatchString(line) && !known.MatchString(previous) {
+			found = append(found, line)
+		}
+		previous = line
+	}
+	return found
+}
+
+func TestFaults(t *testing.T) {
+	const field = "[ 10.0] memcpy: detected field-spanning write (size 32) of single field \"&new->sel\" at net/sched/cls_u32.c:870 (size 16)\r\n"
+	const warning = "[ 10.1] WARNING: CPU: 1 PID: 124 at net/sched/cls_u32.c:870 u32_change+0xa8b/0xeb2 [cls_u32]\r\n"
+	for console, want := range map[string]int{"": 0, "booted\n": 0, field + warning: 0, warning: 1, field + warning + warning: 1,
+		"[ 1.0] BUG: kernel NULL pointer dereference\n[ 1.1] Oops: 0002\n": 2, "Kernel panic - not syncing\n": 1} {
+		if got := faults(console); len(got) != want {
+			t.Errorf("in %q: %q, want %d", console, got, want)
 		}
 	}
 }
