@@ -72,11 +72,11 @@ func TestFileThatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if data, _, stable, err := readOpen(f); err != nil || !stable || string(data) != shopRoles {
+	if data, _, stable, err := readOpen(int(f.Fd())); err != nil || !stable || string(data) != shopRoles {
 		t.Errorf("read %q, stable %v, error %v", data, stable, err)
 	}
 	// Once read to its end, the file seems shorter than its size: as if it had been cut meanwhile.
-	if _, _, stable, err := readOpen(f); err != nil || stable {
+	if _, _, stable, err := readOpen(int(f.Fd())); err != nil || stable {
 		t.Errorf("stable %v, error %v; want an unstable reading", stable, err)
 	}
 }

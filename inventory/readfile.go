@@ -3,11 +3,12 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fileID changes whenever a file's content does, but for changes within one tick of the file system's clock.
@@ -85,12 +86,13 @@ func readFile(path string) ([]byte, fileID, *Problem) {
 		return nil, fileID{}, &Problem{File: path, Message: message, Remedy: remedy}
 	}
 	for range readTries {
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+		// System calls of our own: os.File takes two more, which for thousands of small files is a third of the time.
+		fd, err := open(path)
 		if err != nil {
 			return refuse("read file: "+cause(err), unreadableRemedy)
 		}
-		data, id, stable, err := readOpen(f)
-		_ = f.Close() // nothing was written
+		data, id, stable, err := readOpen(fd)
+		_ = unix.Close(fd) // nothing was written
 		var large *tooLargeError
 		switch {
 		case errors.As(err, &large):
@@ -108,27 +110,70 @@ type tooLargeError struct{ size int64 }
 
 func (e *tooLargeError) Error() string { return fmt.Sprintf("file of %d bytes", e.size) }
 
-// readOpen reads f. stable is false if it changed meanwhile.
-func readOpen(f *os.File) (data []byte, id fileID, stable bool, err error) {
-	before, err := f.Stat()
-	if err != nil {
+// open opens a file for reading, whatever it has become.
+func open(path string) (fd int, err error) {
+	err = again(func() error {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
+}
+
+// again repeats a system call that a signal interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// readOpen reads an open file. stable is false if it changed meanwhile.
+func readOpen(fd int) (data []byte, id fileID, stable bool, err error) {
+	var before, after unix.Stat_t
+	if err := again(func() error { return unix.Fstat(fd, &before) }); err != nil {
 		return nil, id, false, err
 	}
-	if err := regular(before.Mode()); err != nil {
+	if err := regular(modeOf(before.Mode)); err != nil {
 		return nil, id, false, err
 	}
-	if before.Size() > MaxFileSize {
-		return nil, id, false, &tooLargeError{before.Size()}
+	if before.Size > MaxFileSize {
+		return nil, id, false, &tooLargeError{before.Size}
 	}
-	data = make([]byte, before.Size()+1)
-	n, err := io.ReadFull(f, data)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	data = make([]byte, before.Size+1) // one more, to see it grow
+	n := 0
+	for n < int(before.Size) {
+		var more int
+		if err := again(func() (err error) { more, err = unix.Read(fd, data[n:]); return err }); err != nil {
+			return nil, id, false, err
+		}
+		if more == 0 {
+			break
+		}
+		n += more
+	}
+	if err := again(func() error { return unix.Fstat(fd, &after) }); err != nil {
 		return nil, id, false, err
 	}
-	after, err := f.Stat()
-	if err != nil {
-		return nil, id, false, err
+	id = idOfStat(&before)
+	return data[:n], id, id == idOfStat(&after) && int64(n) == before.Size, nil
+}
+
+func idOfStat(st *unix.Stat_t) fileID {
+	return fileID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// modeOf is the kind of a file in the words of io/fs.
+func modeOf(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
 	}
-	id = idOf(before)
-	return data[:n], id, id == idOf(after) && int64(n) == before.Size(), nil
+	return fs.ModeDevice
 }

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -95,12 +94,6 @@ func (f *openFolder) holds(path string, id fileID) bool {
 		f.path, f.fd, f.open = folder, fd, true
 	}
 	var st unix.Stat_t
-	for {
-		err := unix.Fstatat(f.fd, name, &st, 0)
-		if err == syscall.EINTR {
-			continue
-		}
-		return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
-			id == fileID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
-	}
+	err := again(func() error { return unix.Fstatat(f.fd, name, &st, 0) })
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && id == idOfStat(&st)
 }

@@ -20,6 +20,8 @@ const maxFileProblems = 1000
 type scanner struct {
 	doc *document
 	dec *jsontext.Decoder
+	// namesOnly leaves out the text of values.
+	namesOnly bool
 }
 
 func newScanner(doc *document) *scanner {
@@ -47,14 +49,15 @@ func (s *scanner) next() (token, error) {
 			return token{}, err
 		}
 		t := token{kind: kind, offset: int(s.dec.InputOffset()) - len(value), name: in == jsontext.KindBeginObject && length%2 == 0}
-		switch kind {
-		case jsontext.KindString:
+		switch {
+		case s.namesOnly && !t.name:
+		case kind == jsontext.KindString:
 			text, err := jsontext.AppendUnquote(nil, value)
 			if err != nil {
 				return token{}, fmt.Errorf("read string: %w", err)
 			}
 			t.text = string(text)
-		case jsontext.KindNumber:
+		case kind == jsontext.KindNumber:
 			t.text = string(value)
 		}
 		return t, nil
@@ -73,6 +76,7 @@ func checkSyntax(doc *document, significant func(depth int, folded string) bool)
 	// names has the names seen in each open object.
 	var names []map[string]string
 	s := newScanner(doc)
+	s.namesOnly = true
 	for values := 0; ; {
 		t, err := s.next()
 		depth := s.dec.StackDepth()
