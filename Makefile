@@ -36,6 +36,7 @@ needs:
 .PHONY: test
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
 	$(GO) test -race -exec '$(subst ','\'',$(ISOLATE))' ./...
+	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
 
 .PHONY: test-system
 test-system: ## the rest: systemd in a container, a real Prometheus (root; installs what it needs from Debian)

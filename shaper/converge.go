@@ -73,6 +73,12 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 		return out, errors.Join(failed, fmt.Errorf("read back: %w", err))
 	}
 	out.State = after
+	if hidden := diff.HiddenTables(out.Results); len(hidden) > 0 && len(options.BannedTables) < maxHidden {
+		options.BannedTables = append(slices.Clone(options.BannedTables), hidden...)
+		again, err := Converge(ctx, k, after, want, options, keep)
+		again.Results, again.Took = append(out.Results, again.Results...), time.Since(start)
+		return again, err
+	}
 	if failed != nil {
 		return out, failed
 	}
@@ -94,6 +100,10 @@ const (
 	tablePoll     = 5 * time.Millisecond
 	tablePatience = 2 * time.Second
 )
+
+// maxHidden bounds the hash tables that are passed over since the kernel has them and does not show them: those of a pref that
+// somebody deleted before its tables.
+const maxHidden = 256
 
 // apply does the operations in order, and has patience with tables.
 func apply(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {

@@ -58,7 +58,10 @@ func printPlan(w io.Writer, format string, full bool, n *node, changes *diff.Cha
 	p := n.desired.Plan
 	ops := changes.Ops
 	if full {
-		ops = p.Ops()
+		var err error
+		if ops, err = p.Install(); err != nil {
+			return err
+		}
 	}
 	switch format {
 	case "json":

@@ -167,3 +167,18 @@ func TestExplainSeesAStrangersFilter(t *testing.T) {
 		t.Error("the foreign filter is gone")
 	}
 }
+
+// TestHiddenTables deletes a pref before its hash tables, which then live on where no dump shows them. Their ids are passed over.
+func TestHiddenTables(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.must("apply", "--config", podsConfig(), "--layout", "hash")
+	for range 2 { // the second time more ids are hidden
+		if !strings.Contains(h.TC("filter", "show", "dev", "eth1", "parent", "1:"), "link ") {
+			t.Fatal("no hash table stands: nothing is tested")
+		}
+		h.TC("filter", "delete", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "11100")
+		h.must("apply", "--config", podsConfig(), "--layout", "hash")
+		h.must("explain", "--config", podsConfig(), "spark02", "spark03", "gateway01", "8.8.8.8")
+	}
+}
