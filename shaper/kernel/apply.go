@@ -40,7 +40,9 @@ func (k *Kernel) Apply(ctx context.Context, link tc.Link, ops []tc.Op) []tc.Resu
 		failed := false
 		for _, r := range group {
 			failed = failed || r.Err != nil
-			k.log.Debug("operation", zap.String("interface", k.name), zap.Stringer("operation", r.Op), zap.String("why", r.Op.Why), zap.Error(r.Err))
+			if entry := k.log.Check(zap.DebugLevel, "operation"); entry != nil {
+				entry.Write(zap.String("interface", k.name), zap.Stringer("operation", r.Op), zap.String("why", r.Op.Why), zap.Error(r.Err))
+			}
 		}
 		if failed {
 			return results

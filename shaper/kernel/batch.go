@@ -35,9 +35,14 @@ func (b *batch) header(flags uint16) wire.Header {
 // op adds an operation.
 func (b *batch) op(index int, op tc.Op) error {
 	const create, exclusive, replace = unix.NLM_F_CREATE, unix.NLM_F_EXCL, unix.NLM_F_REPLACE
-	flags := map[tc.Verb]uint16{tc.Add: create | exclusive, tc.Replace: create | replace, tc.Change: 0, tc.Delete: 0}
-	flag, ok := flags[op.Verb]
-	if !ok {
+	var flag uint16
+	switch op.Verb {
+	case tc.Add:
+		flag = create | exclusive
+	case tc.Replace:
+		flag = create | replace
+	case tc.Change, tc.Delete:
+	default:
 		return fmt.Errorf("verb %q is not known", op.Verb)
 	}
 	switch o := op.Object.(type) {
