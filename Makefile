@@ -39,8 +39,8 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
 
 .PHONY: test-system
-test-system: ## the rest: systemd in a container, a real Prometheus (root; installs what it needs from Debian)
-	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/...
+test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
+	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/...
 
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME each (default 30s)

@@ -47,8 +47,8 @@ var ErrNotConverged = errors.New("the kernel does not hold what it accepted")
 // yet. The error is that of the first operation that failed; the outcome is good in either case.
 func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options, keep func(tc.Handle) bool) (Outcome, error) {
 	start := time.Now()
+	state, changes, err := compute(ctx, k, state, want, options)
 	out := Outcome{State: state}
-	changes, err := diff.Compute(state, want, options)
 	if err != nil {
 		return out, err
 	}
@@ -100,6 +100,33 @@ const (
 	tablePoll     = 5 * time.Millisecond
 	tablePatience = 2 * time.Second
 )
+
+// Another process of ours that sets up the same interface makes root, class and leaf in one go, but the kernel lets others read in
+// between. A root that looks as if it were just being made is looked at again for so long.
+const (
+	newRootPoll     = 20 * time.Millisecond
+	newRootPatience = 200 * time.Millisecond
+)
+
+// compute is diff.Compute, with patience for a root that is being made. It returns the state that was compared.
+func compute(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options) (tc.State, *diff.Changes, error) {
+	for end := time.Now().Add(newRootPatience); ; {
+		changes, err := diff.Compute(state, want, options)
+		var foreign *diff.ForeignRootError
+		if !errors.As(err, &foreign) || !beingMade(state, foreign.Root) || time.Now().After(end) {
+			return state, changes, err
+		}
+		time.Sleep(newRootPoll)
+		if state, err = k.Observe(ctx); err != nil {
+			return state, nil, err
+		}
+	}
+}
+
+// beingMade tells whether root may be ours with the mark, the leaf of its first class, still to come.
+func beingMade(state tc.State, root tc.Qdisc) bool {
+	return root.Kind == tc.KindHTB && root.Handle == tc.MakeHandle(tc.Major, 0) && len(state.Classes) <= 1 && len(state.Filters) == 0
+}
 
 // maxHidden bounds the hash tables that are passed over since the kernel has them and does not show them: those of a pref that
 // somebody deleted before its tables.

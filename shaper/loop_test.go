@@ -493,3 +493,19 @@ func TestLoopMovesABusyClass(t *testing.T) {
 		b.shaped()
 	})
 }
+
+// TestLoopWaitsForARootThatIsBeingMade meets the root of another process of ours before that has its mark.
+func TestLoopWaitsForARootThatIsBeingMade(t *testing.T) {
+	run(t, func(b *bench) {
+		b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(1, 0), Parent: tc.Root, Kind: tc.KindHTB, HTB: tc.HTB{Default: 0x100, R2Q: 10}})
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			class := tc.Class{ID: tc.MakeHandle(1, 0x10), Parent: tc.Root, Rate: 8000, Ceil: 8000, Buffer: 1000, Cbuffer: 1000, Quantum: 2000}
+			b.kernel.Meddle(tc.Op{Verb: tc.Add, Object: class},
+				tc.Op{Verb: tc.Add, Object: tc.Qdisc{Handle: tc.LeafHandle(0x10), Parent: class.ID, Kind: tc.KindPFIFO, Limit: 10}})
+		}()
+	}, func(b *bench) {
+		b.wait(time.Second)
+		b.shaped()
+	})
+}
