@@ -17,6 +17,13 @@ help: ## this list
 build: ## bin/bulkshaper
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/bulkshaper ./cmd/bulkshaper
 
+.PHONY: install
+install: build ## binary, unit and a first config into DESTDIR; a config that is there stays
+	install -D -m 755 bin/bulkshaper $(DESTDIR)/usr/bin/bulkshaper
+	install -D -m 644 systemd/bulkshaper.service $(DESTDIR)/usr/lib/systemd/system/bulkshaper.service
+	install -d -m 755 $(DESTDIR)/etc/bulkshaper
+	test -e $(DESTDIR)/etc/bulkshaper/config.yaml || install -m 644 shaper/config/reference.yaml $(DESTDIR)/etc/bulkshaper/config.yaml
+
 .PHONY: demo
 demo: build ## a cluster in network namespaces, shaped and reshaped before your eyes (needs root)
 	bin/bulkshaper demo
