@@ -14,7 +14,7 @@ import (
 
 // rows are those that the requirement asks for.
 var rows = []string{
-	"packet-a", "packet-b", "packet-c", "packet-d", "packet-e", "packet-f", "packet-g", "packet-none", "packet-list",
+	"packet-a", "packet-b", "packet-c", "packet-d", "packet-e", "packet-f", "packet-g", "packet-none", "packet-list", "packet-list-spread",
 	"netlink", "apply", "messages-moved", "messages-added", "messages-removed", "edit-some", "edit-many", "scrape",
 	"idle-some", "idle-many", "memory-some", "memory-many", "goodput", "goodput-htb",
 }
@@ -26,7 +26,7 @@ func TestEveryRow(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	tiny := sizes{few: 3, some: 12, many: 60, rounds: 2, packets: 300, repeats: 1, idle: 2}
-	figures, err := take(t.Context(), options{sizes: tiny, program: program, layout: "list", progress: t.Output()})
+	figures, err := take(t.Context(), options{sizes: tiny, program: program, layout: "hash", progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
