@@ -65,6 +65,8 @@ const patternRemedy = "correct inventory.servers, or put the files there"
 type candidate struct {
 	path  string
 	meant bool
+	// regular says that the folder calls it a regular file.
+	regular bool
 }
 
 // find is everything that may be a server file under the patterns, without duplicates of a path.
@@ -99,19 +101,19 @@ func (l *lister) match(path string, wild bool, add func(candidate)) {
 	name := filepath.Base(path)
 	switch {
 	case err == nil && info.IsDir() && !(wild && strings.HasSuffix(name, ".json")):
-		names := l.read(path)
+		entries := l.entries(path)
 		if l.servers == nil {
 			l.servers = make(map[string]bool)
 		}
 		l.servers[path] = true
 		files := 0
-		for _, name := range names {
-			if wanted(name) {
-				add(candidate{path: filepath.Join(path, name)})
+		for _, e := range entries {
+			if wanted(e.Name()) {
+				add(candidate{path: filepath.Join(path, e.Name()), regular: e.Type().IsRegular()})
 				files++
 			}
 		}
-		if files == 0 && names != nil {
+		if files == 0 && entries != nil {
 			l.wrong(path, "folder has no *.json files", patternRemedy)
 		}
 	case wild && wanted(name):
@@ -198,6 +200,19 @@ func (l *lister) existing(paths []string, folder bool) []string {
 
 // read is the names in a folder, sorted; nil where there is none.
 func (l *lister) read(folder string) []string {
+	entries := l.entries(folder)
+	if entries == nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// entries is what is in a folder, sorted; nil where there is none.
+func (l *lister) entries(folder string) []fs.DirEntry {
 	l.visit(folder)
 	entries, err := os.ReadDir(folder)
 	switch {
@@ -207,14 +222,15 @@ func (l *lister) read(folder string) []string {
 		l.wrong(folder, "read folder: "+cause(err), unreadableRemedy)
 		return nil
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink != 0 && wanted(e.Name()) {
 			l.links = append(l.links, filepath.Join(folder, e.Name()))
 		}
 	}
-	return names
+	if entries == nil {
+		entries = []fs.DirEntry{}
+	}
+	return entries
 }
 
 const unreadableRemedy = "let the user that bulkshaper runs as read it (chmod, chown, and search permission on all folders above)"

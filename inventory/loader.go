@@ -266,7 +266,9 @@ func (l *Loader) readOne(c candidate, before *known) (o outcome, changed *known)
 	o.path = c.path
 	now := l.now()
 	var err error
-	o.id, err = statFile(c.path)
+	if before != nil || !c.regular { // of a file not seen before, reading tells as much
+		o.id, err = statFile(c.path)
+	}
 	var irregular *notRegularError
 	switch {
 	case errors.Is(err, errVanished):

@@ -110,6 +110,13 @@ func hasWildcard(key string) bool {
 
 // find is every match of p in doc, in the order of the text. Values of null are not matches.
 func (p fieldPath) find(doc *document) []match {
+	if len(p.steps) == 1 && p.steps[0].get != "" { // as most are
+		v := gjson.Get(doc.text, p.steps[0].get)
+		if v.Type == gjson.Null { // or nothing
+			return nil
+		}
+		return []match{doc.matchOf(v)}
+	}
 	found := []gjson.Result{{Type: gjson.JSON, Raw: doc.text}}
 	for _, s := range p.steps {
 		var next []gjson.Result
@@ -135,13 +142,18 @@ func (p fieldPath) find(doc *document) []match {
 		if r.Type == gjson.Null {
 			continue
 		}
-		m := match{value: r, offset: r.Index}
-		if m.offset <= 0 || m.offset > len(doc.text) || !strings.HasPrefix(doc.text[m.offset:], r.Raw) {
-			m.offset = -1
-		}
-		matches = append(matches, m)
+		matches = append(matches, doc.matchOf(r))
 	}
 	return matches
+}
+
+// matchOf is what gjson found in the document, with its place where it has one.
+func (d *document) matchOf(r gjson.Result) match {
+	m := match{value: r, offset: r.Index}
+	if m.offset <= 0 || m.offset > len(d.text) || !strings.HasPrefix(d.text[m.offset:], r.Raw) {
+		m.offset = -1
+	}
+	return m
 }
 
 // leaves takes lists apart, down to what is no list; nulls are left out.

@@ -73,8 +73,7 @@ func (s *scanner) next() (token, error) {
 // case are a problem too: there, one reader would take the one and another the other.
 func checkSyntax(doc *document, significant func(depth int, folded string) bool) Problems {
 	var problems Problems
-	// names has the names seen in each open object.
-	var names []map[string]string
+	var names []seenNames // in each open object
 	s := newScanner(doc)
 	s.namesOnly = true
 	for values := 0; ; {
@@ -93,7 +92,12 @@ func checkSyntax(doc *document, significant func(depth int, folded string) bool)
 				"a file has one JSON object: delete what follows, or give it a file of its own"))
 		}
 		if opens(t.kind) {
-			names = append(names, nil)
+			if len(names) < cap(names) {
+				names = names[:len(names)+1]
+				names[len(names)-1].clear()
+			} else {
+				names = append(names, seenNames{})
+			}
 		} else if t.kind == jsontext.KindEndObject || t.kind == jsontext.KindEndArray {
 			names = names[:len(names)-1]
 		}
@@ -112,20 +116,59 @@ func opens(k jsontext.Kind) bool {
 	return k == jsontext.KindBeginObject || k == jsontext.KindBeginArray
 }
 
+// seenNames are the names of an object, each under a key. A map is only made for more of them than objects usually have.
+type seenNames struct {
+	few  [][2]string // key and name
+	many map[string]string
+}
+
+const fewNames = 16
+
+func (n *seenNames) clear() { n.few, n.many = n.few[:0], nil }
+
+func (n *seenNames) get(key string) (name string, there bool) {
+	if n.many != nil {
+		name, there = n.many[key]
+		return name, there
+	}
+	for _, pair := range n.few {
+		if pair[0] == key {
+			return pair[1], true
+		}
+	}
+	return "", false
+}
+
+// put adds a key that is not there.
+func (n *seenNames) put(key, name string) {
+	switch {
+	case n.many != nil:
+		n.many[key] = name
+	case len(n.few) < fewNames:
+		if n.few == nil {
+			n.few = make([][2]string, 0, fewNames/2)
+		}
+		n.few = append(n.few, [2]string{key, name})
+	default:
+		n.many = make(map[string]string, 2*fewNames)
+		for _, pair := range n.few {
+			n.many[pair[0]] = pair[1]
+		}
+		n.many[key] = name
+	}
+}
+
 // checkName compares the name t with those seen in the same object, and adds it to them: the first spelling under the name in
 // lower case, further ones, where that is allowed, as they are.
-func checkName(doc *document, t token, seen *map[string]string, depth int, significant func(int, string) bool) *Problem {
-	if *seen == nil {
-		*seen = make(map[string]string)
-	}
+func checkName(doc *document, t token, seen *seenNames, depth int, significant func(int, string) bool) *Problem {
 	lower := strings.ToLower(t.text)
-	first, there := (*seen)[lower]
+	first, there := seen.get(lower)
 	if !there {
-		(*seen)[lower] = t.text
+		seen.put(lower, t.text)
 		return nil
 	}
 	const exactly = "\x00"
-	_, again := (*seen)[exactly+t.text]
+	_, again := seen.get(exactly + t.text)
 	switch {
 	case first == t.text || again:
 		p := doc.problem(t.offset, fmt.Sprintf("key %q occurs twice in one object", t.text), "keep one of the two")
@@ -134,7 +177,7 @@ func checkName(doc *document, t token, seen *map[string]string, depth int, signi
 		p := doc.problem(t.offset, fmt.Sprintf("keys %q and %q of one object differ only in case", first, t.text), "keep one of the two")
 		return &p
 	}
-	(*seen)[exactly+t.text] = t.text
+	seen.put(exactly+t.text, t.text)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"bulkshaper/inventory"
 	"bulkshaper/inventory/watch"
 	"bulkshaper/metrics"
 	"bulkshaper/shaper"
@@ -63,6 +64,8 @@ func serve(ctx context.Context, flags *inputFlags) error {
 
 	registry := prometheus.NewRegistry()
 	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Log: log.Named("watch")})
+	trim := trimLater()
+	defer trim.Stop()
 	notifier := &systemd{}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -70,7 +73,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	fileEvents, reloads := make(chan struct{}, 1), make(chan struct{}, 1)
 
 	loop := shaper.New(shaper.Options{
-		Kernel: k, Inputs: watchedFiles{files, watcher}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
+		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
@@ -105,9 +108,20 @@ func serve(ctx context.Context, flags *inputFlags) error {
 type watchedFiles struct {
 	*shaper.Files
 	watcher *watch.Watcher
+	last    *inventory.Inventory
+	trim    *time.Timer
 }
 
-func (f watchedFiles) Load(ctx context.Context) (shaper.Input, error) {
+func (f *watchedFiles) Load(ctx context.Context) (shaper.Input, error) {
+	input, err := f.read(ctx)
+	if err == nil && input.Inventory != f.last {
+		f.last = input.Inventory
+		f.trim.Reset(trimAfter)
+	}
+	return input, err
+}
+
+func (f *watchedFiles) read(ctx context.Context) (shaper.Input, error) {
 	if paths, all := f.watcher.Changes(); !all {
 		if input, done, err := f.LoadChanged(ctx, paths); done || err != nil {
 			return input, err
