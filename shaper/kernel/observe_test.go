@@ -21,7 +21,9 @@ func TestObserveAgain(t *testing.T) {
 		func(i int) {
 			mustApply(t, k, add(filter(uint32(100+i), fmt.Sprintf("10.1.%d.%d/32", i/256, i%256), 0x10)))
 		},
-		func(i int) { n.TC("filter", "add", "dev", dev, "parent", "1:", "pref", "7", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", "1:10") },
+		func(i int) {
+			n.TC("filter", "add", "dev", dev, "parent", "1:", "pref", "7", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", "1:10")
+		},
 		func(i int) { n.TC("filter", "del", "dev", dev, "parent", "1:", "pref", "7") },
 		func(i int) {
 			n.TC("class", "change", "dev", dev, "parent", "1:", "classid", "1:10", "htb", "rate", fmt.Sprintf("%dmbit", 5+i))
