@@ -10,8 +10,6 @@ import (
 
 // The race detector makes the properties' checks ten times as slow and finds nothing more in pure code by their number; `make
 // test` runs them in full without it.
-const underRace = true
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
