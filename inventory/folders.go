@@ -12,7 +12,7 @@ import (
 // and look into, those that links lead to, and those that hold the links on the way. Some may not exist. It is another list
 // once links and folders change, so ask again after every event.
 func (l *Loader) Folders() []string {
-	list, _ := l.search(nil)
+	list := l.search()
 	links := slices.Clone(list.links)
 	if l.source.Roles != "" {
 		links = append(links, l.source.Roles)

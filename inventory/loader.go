@@ -100,12 +100,12 @@ type outcome struct {
 
 // load is one reading. It is not stable if a folder changed, or a file vanished, meanwhile.
 func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, stable bool, err error) {
-	list, fresh := l.search(l.files)
+	list := l.search()
 	candidates := list.candidates
 	problems = slices.Clone(list.problems)
 	declared, rolesID, more := l.loadRoles()
 	problems = append(problems, more...)
-	if !fresh && l.lastSearch == list && declared == l.lastRoles && len(problems) == 0 && l.unchanged(ctx, candidates) {
+	if l.lastSearch == list && declared == l.lastRoles && len(problems) == 0 && l.unchanged(ctx, candidates) {
 		return l.last, nil, !list.changed(), nil
 	}
 	l.lastSearch = nil
@@ -157,7 +157,7 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 		l.listing.Store(listingOf(list, l.source.Roles))
 	}
 	if stable {
-		l.lastSearch = list
+		l.lastSearch = l.share(list)
 	}
 	return inv, nil, stable, nil
 }

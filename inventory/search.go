@@ -16,12 +16,11 @@ import (
 // do not keep it.
 const searchAgain = 10 * time.Minute
 
-// search finds the files. Where no folder that it looks into changed, that is what it found before, and not fresh. It may be called by
-// several goroutines at once, and what it returns may not be changed. It is kept for the next time only by who holds mu and gives files,
-// those that are known: their paths are taken for those found, so that there is one copy of each.
-func (l *Loader) search(files map[string]*known) (found *lister, fresh bool) {
+// search finds the files. Where no folder that it looks into changed, that is what it found before. It may be called by several
+// goroutines at once, and what it returns may not be changed.
+func (l *Loader) search() *lister {
 	if last := l.searched.Load(); last != nil && l.now().Before(last.at.Add(searchAgain)) && !last.changed() {
-		return last, false
+		return last
 	}
 	list := &lister{at: l.now()}
 	if l.source.Roles != "" {
@@ -29,15 +28,23 @@ func (l *Loader) search(files map[string]*known) (found *lister, fresh bool) {
 	}
 	list.candidates = slices.DeleteFunc(list.find(l.source.Servers), func(c candidate) bool { return samePath(c.path, l.source.Roles) })
 	young := func(id fileID) bool { return id.young(list.at) } // it may change again and show the same times
-	if files != nil && len(list.problems) == 0 && !slices.ContainsFunc(list.ids, young) {
-		for i, c := range list.candidates {
-			if k := files[c.path]; k != nil {
-				list.candidates[i].path = k.record.server.File
-			}
-		}
+	if len(list.problems) == 0 && !slices.ContainsFunc(list.ids, young) {
 		l.searched.Store(list)
 	}
-	return list, true
+	return list
+}
+
+// share takes the paths of known files for those that were found, so that there is one copy of each.
+func (l *Loader) share(list *lister) *lister {
+	shared := *list
+	shared.candidates = slices.Clone(list.candidates)
+	for i, c := range shared.candidates {
+		if k := l.files[c.path]; k != nil {
+			shared.candidates[i].path = k.record.server.File
+		}
+	}
+	l.searched.CompareAndSwap(list, &shared)
+	return &shared
 }
 
 // unchanged tells whether every candidate is the file that it was when it was read.

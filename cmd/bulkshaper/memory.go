@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
@@ -10,8 +11,10 @@ const (
 	// daemonGC keeps garbage below half of what is used: with the runtime's 100 a daemon of 100,000 servers grows to 400 MiB, with this
 	// to 300. It collects twice for a reload of that size, 0.1 s of one processor.
 	daemonGC = 50
-	// trimAfter is how long after the last new inventory what it took to make it is given back to the system.
+	// trimAfter is how long after a reading what it took is given back to the system, if there is a new inventory or it took trimFrom
+	// bytes.
 	trimAfter = 5 * time.Second
+	trimFrom  = 16 << 20
 	// onceGC lets a command that ends anyway collect little: up to onceMemory, bytes, there is room for garbage.
 	onceGC     = 400
 	onceMemory = 512 << 20
@@ -39,4 +42,11 @@ func trimLater() *time.Timer {
 	t := time.AfterFunc(time.Hour, debug.FreeOSMemory)
 	t.Stop()
 	return t
+}
+
+// allocated is how many bytes the program has taken from its heap since it began.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

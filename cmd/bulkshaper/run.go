@@ -113,8 +113,9 @@ type watchedFiles struct {
 }
 
 func (f *watchedFiles) Load(ctx context.Context) (shaper.Input, error) {
+	before := allocated()
 	input, err := f.read(ctx)
-	if err == nil && input.Inventory != f.last {
+	if err == nil && input.Inventory != f.last || allocated()-before > trimFrom {
 		f.last = input.Inventory
 		f.trim.Reset(trimAfter)
 	}
