@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -75,10 +74,11 @@ func (d *daemonHost) waitFor(text string) string {
 	}
 }
 
+// status asks the daemon at its socket, as the command does.
 func (d *daemonHost) status() shaper.Status {
 	d.host.t.Helper()
-	var s shaper.Status
-	if err := json.Unmarshal([]byte(d.must("status", "--format", "json", "--config", d.config(), "--run-dir", d.dir)), &s); err != nil {
+	s, err := daemonAsker(filepath.Join(d.dir, socketName))(d.host.t.Context())
+	if err != nil {
 		d.host.t.Fatal(err)
 	}
 	return s

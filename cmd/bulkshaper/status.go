@@ -84,6 +84,7 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (asker,
 
 func daemonAsker(socket string) asker {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
