@@ -84,7 +84,7 @@ func newCluster(r *rand.Rand, targets int) *cluster {
 	return c
 }
 
-// free tells whether nobody has p, and this node is not in it alone.
+// free tells whether no server has p.
 func (c *cluster) free(p netip.Prefix) bool { return !c.taken[p] }
 
 func (c *cluster) add(p netip.Prefix, crowd int) {

@@ -7,7 +7,7 @@ const (
 	changes     = 1000
 	cutStride   = 1
 	kills       = 60
-	inventories = 12
+	inventories = 8
 	prefixes    = 1000
 	most        = 1
 )
