@@ -42,7 +42,7 @@ needs:
 
 .PHONY: test
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
-	$(GO) test -race -exec '$(subst ','\'',$(ISOLATE))' ./...
+	$(GO) test -race -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
 	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
 
 .PHONY: test-system

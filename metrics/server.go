@@ -19,13 +19,13 @@ import (
 
 // The limits of the server. A client that is slow, silent or too many costs at most maxConnections answers of memory.
 const (
-	maxConnections    = 128
+	maxConnections    = 512
 	maxStreams        = 8 // of HTTP/2, in a connection
 	maxHeaderBytes    = 16 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	writeTimeout      = 30 * time.Second // the wait for a turn, the counters and the sending
-	idleTimeout       = 3 * time.Minute  // longer than the usual scrape intervals
+	idleTimeout       = 5 * time.Second  // idle connections must not keep a scrape from its turn; a new one costs little
 	stopTimeout       = 5 * time.Second
 )
 

@@ -59,7 +59,7 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 		out.Converged = len(draining) == 0
 		return out, nil
 	}
-	out.Results = apply(ctx, k, state.Link, ops)
+	out.Results = Apply(ctx, k, state.Link, ops)
 	out.Took = time.Since(start)
 	var failed error
 	for _, r := range out.Results {
@@ -132,8 +132,8 @@ func beingMade(state tc.State, root tc.Qdisc) bool {
 // somebody deleted before its tables.
 const maxHidden = 256
 
-// apply does the operations in order, and has patience with tables.
-func apply(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {
+// Apply does the operations in order, and has patience with tables.
+func Apply(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {
 	var results []tc.Result
 	for len(ops) > 0 {
 		n := 0

@@ -130,7 +130,11 @@ func (l *Loop) record(out Outcome, drift bool) {
 		l.Recorder.Rebuilt()
 	}
 	if len(repaired) > 0 {
+		before := l.contention.active(time.Now())
 		l.contention.repaired(time.Now())
+		if !before && l.contention.active(time.Now()) {
+			l.Log.Warn("contended: somebody keeps changing the shaping, so repairs are spaced out from now on")
+		}
 	}
 }
 
@@ -166,6 +170,14 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	l.reloadPending = false
 	if reason != "" && was.Reason != reason {
 		l.Log.Error("plan", zap.Error(l.desiredErr))
+	}
+	switch recovered := l.Snapshot().InSync && !was.InSync; {
+	case recovered && out.Done() == 0 && !l.ready:
+		l.Log.Info("shaping that stood is adopted", zap.String("interface", was.Interface), zap.String("node", l.desired.Node.Name), zap.Int("servers", was.Servers))
+	case recovered && out.Done() == 0:
+		l.Log.Info("in sync again", zap.String("interface", was.Interface))
+	case was.Contended && !l.contention.active(now):
+		l.Log.Info("no longer contended", zap.String("interface", was.Interface))
 	}
 	if !l.ready {
 		l.ready = true

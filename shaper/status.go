@@ -82,9 +82,11 @@ type ClassInfo struct {
 
 // Status is the answer of `status --format json` and of /api/v1/status.
 type Status struct {
-	Interface   string        `json:"interface"`
-	Node        string        `json:"node"`
-	Cabinet     string        `json:"cabinet"`
+	Interface string `json:"interface"`
+	Node      string `json:"node"`
+	Cabinet   string `json:"cabinet"`
+	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
+	Daemon      bool          `json:"daemon"`
 	InSync      bool          `json:"in_sync"`
 	Reason      string        `json:"reason,omitempty"`
 	InterfaceUp bool          `json:"interface_up"`
@@ -126,7 +128,7 @@ type ClassStatus struct {
 // StatusOf puts together what the loop knows and what the kernel counted. Classes are those of the plan, in its order.
 func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
-		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, InSync: snap.InSync, Reason: snap.Reason,
+		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
 		Foreign: snap.Foreign, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters, Classes: []ClassStatus{},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -130,13 +131,18 @@ func clearCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, r := range k.Apply(c.Context(), state.Link, ops) {
+		if s, err := daemonAsker(filepath.Join(cfg.RunDir, socketName))(c.Context()); err == nil && s.Interface == iface {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon shapes %s and will do so again at once; stop it first\n", iface)
+		}
+		for _, r := range shaper.Apply(c.Context(), k, state.Link, ops) {
 			if r.Err != nil {
 				return fmt.Errorf("%s: %w", r.Op, r.Err)
 			}
 		}
 		text := iface + " is no longer shaped"
-		if len(ops) == 0 {
+		if len(ops) == 0 && diff.Ownership(state).Kind == diff.Ours {
+			text = iface + ": nothing more to remove; the root qdisc stays for the classes and filters on it that are not ours"
+		} else if len(ops) == 0 {
 			text = iface + " was not shaped by bulkshaper; nothing to remove"
 		} else if q, ok := ops[0].Object.(tc.Qdisc); !ok || q.Parent != tc.Root {
 			text += "; its root qdisc stays for the classes and filters on it that are not ours"

@@ -13,6 +13,7 @@ import (
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
+	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/policy"
@@ -78,7 +79,7 @@ func checkWebConfig(cfg *config.Config) error {
 // checkNode makes the plan as far as this machine can: wholly where the interface exists, without the link's speed where only
 // the node is known, and otherwise just the rules, which are looked at with any server's eyes. It says which.
 func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []string, err error) {
-	facts, found := linkFacts(ctx, in.Config.Interface)
+	facts, found, warnings := linkFacts(ctx, in.Config.Interface)
 	node, err := policy.FindNode(in.Config, in.Inventory, facts.Link.Addresses, hostname())
 	switch {
 	case err != nil && (found || in.Config.Node != ""):
@@ -102,25 +103,29 @@ func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []s
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), desired.Warnings, nil
+	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), append(warnings, desired.Warnings...), nil
 }
 
 // linkFacts is what is known of the interface; without it those of a common Ethernet card stand in.
-func linkFacts(ctx context.Context, name string) (plan.Facts, bool) {
+func linkFacts(ctx context.Context, name string) (facts plan.Facts, found bool, warnings []string) {
 	stand := plan.Facts{Link: tc.Link{Name: name, MTU: 1500}, AutoLeaf: tc.KindPFIFO}
 	if name == "" {
-		return stand, false
+		return stand, false, nil
 	}
 	k, err := kernel.Open(kernel.Options{Interface: name, Log: zap.NewNop()})
 	if err != nil {
-		return stand, false
+		return stand, false, nil
 	}
 	defer k.Close()
 	state, err := k.Observe(ctx)
 	if err != nil {
-		return stand, false
+		return stand, false, nil
 	}
-	return shaper.FactsOf(state), true
+	if owner := diff.Ownership(state); owner.Kind == diff.Foreign {
+		foreign := &diff.ForeignRootError{Interface: name, Root: owner.Root, Maker: owner.Maker}
+		warnings = append(warnings, foreign.Error())
+	}
+	return shaper.FactsOf(state), true, warnings
 }
 
 // needsSpeed tells whether a rate is a percentage of the link.

@@ -162,6 +162,10 @@ func (n *node) askKernel(a netip.Addr, want tc.Handle) kernelAnswer {
 		answer.Note = "class " + class.String() + " does not stand as a leaf, so the default class is taken"
 		class = tc.MakeHandle(root.Handle.Major(), uint16(root.HTB.Default))
 	}
+	if _, ours := plan.OwnPref(result.Filter.Pref); result.Matched && !ours && class != want {
+		answer.Note = fmt.Sprintf("that filter is not ours and comes first: if it should not, tc filter del dev %s parent %s pref %d",
+			n.desired.Plan.Interface, root.Handle, result.Filter.Pref)
+	}
 	answer.ClassID, answer.Class, answer.Agrees = class.String(), nameOf(n.desired.Plan, class), class == want
 	return answer
 }
@@ -228,9 +232,12 @@ func kernelLine(k kernelAnswer) string {
 	if k.Note != "" {
 		parts = append(parts, k.Note)
 	}
-	if k.Agrees {
+	switch {
+	case k.Agrees:
 		parts = append(parts, "agrees")
-	} else {
+	case k.Note != "":
+		parts = append(parts, "DISAGREES")
+	default:
 		parts = append(parts, "DISAGREES: run `bulkshaper plan` to see what is to change")
 	}
 	return strings.Join(parts, ", ")

@@ -87,11 +87,15 @@ func TestWhatAnEarlierConfigLeftIsPruned(t *testing.T) {
 	if out := d.must("clear", "--config", d.config()); !strings.Contains(out, "not ours") {
 		t.Errorf("clear does not say what stays: %s", out)
 	}
-	if left := d.TC("class", "show", "dev", "eth1"); strings.Count(left, "class htb") != 1 || !strings.Contains(left, "1:777") {
-		t.Errorf("classes after clear:\n%s", left)
+	if left := d.TC("class", "show", "dev", "eth1"); strings.Count(left, "class htb") != 2 || !strings.Contains(left, "1:777") || !strings.Contains(left, "1:ffff") {
+		t.Errorf("classes after clear, of which the control class marks the root as ours:\n%s", left)
 	}
 	if left := d.filters(); !strings.Contains(left, "pref 7") || strings.Count(left, "flowid") != 1 {
 		t.Errorf("filters after clear:\n%s", left)
+	}
+	d.must("apply", "--config", d.config()) // the root is ours still
+	if left := d.filters(); !strings.Contains(left, "pref 7") || len(shownFilters(left)) != 21 {
+		t.Errorf("filters after clear and apply:\n%s", left)
 	}
 }
 

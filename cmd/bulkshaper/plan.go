@@ -17,6 +17,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what would change on this node now, and why; changes nothing",
+		Long: `Compares what is wanted with what stands in the kernel and prints each operation with its reason, and whether packets feel it.
+--format tc prints lines for tc -batch. tc cuts bursts to whole microseconds, and does not wait, as apply does, for a hash table
+that was just unlinked and is busy for some 20 ms: for changes of a shaped interface use apply.`,
 		Example: `  bulkshaper plan --interface eth1 --roles roles.json --servers jsons/
   bulkshaper plan --format tc | tc -batch -`,
 		Args: cobra.NoArgs,

@@ -186,13 +186,16 @@ func printStatus(w io.Writer, s, last shaper.Status, elapsed time.Duration, agai
 	} else {
 		out.printf("NOT IN SYNC: %s\n", s.Reason)
 	}
+	if !s.Daemon {
+		out.printf("no daemon answers: this command has read files and kernel itself\n")
+	}
 	if !s.InterfaceUp {
 		out.printf("the interface is down\n")
 	}
 	if s.Contended {
 		out.printf("CONTENDED: somebody keeps changing the shaping; repairs are spaced out\n")
 	}
-	if r := s.LastReload; r != nil {
+	if r := s.LastReload; r != nil && s.Daemon {
 		out.printf("last reload: %s %s ago, %s\n", r.Result, time.Since(r.Time).Round(time.Second), count(r.Operations, "operation"))
 		for _, p := range r.Problems {
 			out.printf("  %s\n", p)

@@ -182,3 +182,17 @@ func TestHiddenTables(t *testing.T) {
 		h.must("explain", "--config", podsConfig(), "spark02", "spark03", "gateway01", "8.8.8.8")
 	}
 }
+
+// TestClearBesideAStranger: with a foreign filter on the root, the hash tables go all the same, and the root can be used again.
+func TestClearBesideAStranger(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.must("apply", "--config", podsConfig())
+	h.TC("filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "5", "u32", "match", "ip", "dst", "9.9.9.9/32", "flowid", "1:77")
+	h.must("clear", "--config", podsConfig())
+	if left := h.TC("filter", "show", "dev", "eth1", "parent", "1:"); strings.Count(left, "flowid") != 1 || !strings.Contains(left, "pref 5") || strings.Contains(left, "link") {
+		t.Errorf("filters after clear:\n%s", left)
+	}
+	h.must("apply", "--config", podsConfig())
+	h.must("explain", "--config", podsConfig(), "spark02", "gateway01", "8.8.8.8")
+}

@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"slices"
+
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 )
@@ -9,7 +11,8 @@ import (
 // *ForeignRootError.
 //
 // Where only we hang on the root, that is the root's deletion. Where somebody else's classes or filters do, the root stays for
-// them, and our filters and classes go: what no class takes goes out unshaped then.
+// them, and our filters and classes go: what no class takes goes out unshaped then. The control class stays as well, idle: by its
+// leaf the root is known as ours when it is to be used again.
 func Clear(have tc.State) ([]tc.Op, error) {
 	switch owner := Ownership(have); owner.Kind {
 	case None, Kernel:
@@ -25,5 +28,8 @@ func Clear(have tc.State) ([]tc.Op, error) {
 		return nil, err
 	}
 	c.deleteClasses()
-	return c.ops(), nil
+	return slices.DeleteFunc(c.ops(), func(op tc.Op) bool {
+		class, ok := op.Object.(tc.Class)
+		return ok && class.ID == tc.MakeHandle(tc.Major, tc.ControlMinor)
+	}), nil
 }

@@ -147,8 +147,14 @@ func TestClear(t *testing.T) {
 	if after := foreignObjects(s, base().plan(t)); strings.Join(after, "\n") != strings.Join(before, "\n") {
 		t.Errorf("%q, before %q", after, before)
 	}
-	if len(s.Classes) != 2 || s.Classes[0].ID != id(0x20) {
-		t.Errorf("left: %+v", s.Classes) // 1:20 is held by the filter at pref 6
+	if len(s.Classes) != 3 || s.Classes[0].ID != id(0x20) || s.Classes[2].ID != id(tc.ControlMinor) {
+		t.Errorf("left: %+v", s.Classes) // 1:20 is held by the filter at pref 6, the control class marks the root as ours
+	}
+	if c, err := diff.Compute(s, base().plan(t), diff.Options{}); err != nil || c.Rebuild != "" {
+		t.Errorf("the root is not taken up again: %v", err)
+	}
+	if again, err := diff.Clear(s); err != nil || len(again) > 0 {
+		t.Errorf("cleared again: %s, %v", text(again), err)
 	}
 	for _, f := range s.Filters {
 		if f.IsNode() && f.Pref > 6 {

@@ -65,6 +65,6 @@ type ListError struct {
 // Error names the list, the count and what to do.
 func (e *ListError) Error() string {
 	return fmt.Sprintf("build the list of %s /%d filters (pref %d): %d are needed and a list holds %d at most; "+
-		"name fewer destinations (give servers of one class a common prefix) or use layout: hash where this version has it",
+		"name fewer destinations (give servers of one class a common prefix) or use layout: hash, the default",
 		e.Protocol, e.Bits, e.Pref, e.Count, MaxNodes)
 }
