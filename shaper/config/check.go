@@ -71,10 +71,15 @@ func (d *decoder) checkClasses(c *Config) {
 
 func (d *decoder) checkRules(c *Config) {
 	names := map[string]bool{}
+	var stranded []string // packaged rules that the classes of the file leave without theirs
 	for _, rule := range c.Rules {
 		what := "rule " + rule.Name
 		if rule.Place.Line == 0 {
 			what = "packaged rule " + rule.Name
+			if rule.Class != "" && c.class(rule.Class) == nil {
+				stranded = append(stranded, rule.Name)
+				continue
+			}
 		}
 		if rule.Name != "" && names[strings.ToLower(rule.Name)] {
 			d.addAt(rule.Place, "", "two rules are named %s", rule.Name)
@@ -83,6 +88,13 @@ func (d *decoder) checkRules(c *Config) {
 		if rule.Class != "" {
 			d.checkTarget(c, rule.Class, rule.Place, what)
 		}
+	}
+	if len(stranded) > 0 {
+		place := d.places["classes"]
+		if place.File == "" {
+			place.File = c.File
+		}
+		d.addAt(place, "give rules: too", "the packaged rules %s lead to classes that are not among these", strings.Join(stranded, ", "))
 	}
 }
 
