@@ -102,7 +102,7 @@ func TestProtocols(t *testing.T) {
 			t.Errorf("%s goes to %s, want 1:%x", address, got.ClassID, want)
 		}
 	}
-	// netlink-facts.md 13: with protocol all, an IPv4 key is held against the source address of an IPv6 packet.
+	// With protocol all, an IPv4 key is held against the source address of an IPv6 packet.
 	wrong := node(1, 0, 0, 1, sel(1, "0.0.0.0/32"), id(9))
 	wrong.Protocol = tc.ProtocolAll
 	if got := classify(t, []tc.Filter{wrong}, "2001:db8::1"); got.ClassID != id(9) {
