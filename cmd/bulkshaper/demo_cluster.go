@@ -144,7 +144,6 @@ func (d *demo) writeConfig(node, runDir string) (string, error) {
 	text := fmt.Sprintf(`interface: %s
 node: %s
 link_rate: %s
-layout: list
 inventory: {roles: roles.json, servers: [nyc1/jsons]}
 classes:
   same-cabinet:  {id: 10,  rate: %d%%}

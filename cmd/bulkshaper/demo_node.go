@@ -69,7 +69,7 @@ func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &demoNode{host: d.cluster.Host(name), status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(d.dir, name+".log")}
+	n := &demoNode{host: d.cluster.Host(name), status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(runDir, "log")} // not in the folder that is watched for edits
 	log, err := os.Create(n.logFile)
 	if err != nil {
 		return nil, fmt.Errorf("make log: %w", err)
