@@ -124,7 +124,7 @@ func testDemo(t *testing.T, binary string) {
 		`same-cabinet +1:10 +hadoop02 +10mbit +9\.\dmbit +9\d|10\d\.\d%`, `cross-cabinet +1:20 +hadoop04 +4mbit +3\.\dmbit`,
 		`priority-role +1:30 +namenode01 +3mbit +2\.\dmbit`, `default +1:100 +client01 +2mbit +1\.\dmbit`, `control +1:ffff +- +2mbit`,
 		`went past the classes: 0\.`, `hadoop03 received 3\.\dmbit before and [89]\.\dmbit after`,
-		`of the \d+ filters on hadoop01 one changed: filter ip pref 12000 \S+ dst 10\.1\.12\.13/32: 1:20 is now 1:10`,
+		`of the \d+ filters on hadoop01 one changed: filter ip pref 11100 \S+ dst 10\.1\.12\.13/32: 1:20 is now 1:10`,
 		`operations by daemon: hadoop01 1, hadoop02 1, hadoop03 \d, hadoop04 1,`, `All is as it should be`,
 	} {
 		if !regexp.MustCompile(line).MatchString(stdout) {
