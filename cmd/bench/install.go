@@ -75,8 +75,12 @@ func (r *runner) netlinkPhase(ctx context.Context, s shapes.Shape) (p pairs, err
 	if err != nil {
 		return p, err
 	}
+	ops, err := wanted.Install()
+	if err != nil {
+		return p, err
+	}
 	var foundation, filters []tc.Op
-	for _, op := range wanted.Ops() {
+	for _, op := range ops {
 		if op.Object.Type() == "filter" {
 			filters = append(filters, op)
 		} else {
@@ -134,7 +138,11 @@ func (r *runner) wholeApply(ctx context.Context, s shapes.Shape) (p pairs, err e
 	if err != nil {
 		return p, err
 	}
-	text := lines(wanted.Ops())
+	ops, err := wanted.Install()
+	if err != nil {
+		return p, err
+	}
+	text := lines(ops)
 	ours := func() error {
 		_, err := b.run(ctx, b.near, "", r.program, "apply", "--config", site.config)
 		return err
