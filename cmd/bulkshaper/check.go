@@ -32,6 +32,9 @@ the exit code 2; errors do. Where the interface exists the whole plan is made, a
 	flags := addInputFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		input, _, err := flags.load(c.Context())
+		if c.Context().Err() != nil {
+			return c.Context().Err() // nothing was found out
+		}
 		var about string
 		var warnings []string
 		if err == nil {

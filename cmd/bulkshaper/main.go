@@ -62,6 +62,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "bulkshaper: interrupted")
+		return exitFailed
+	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(stderr, "bulkshaper: "+text)
 	}

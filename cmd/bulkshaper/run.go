@@ -35,7 +35,12 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 		Args:    cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), flags) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := serve(c.Context(), flags); c.Context().Err() == nil || !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil // told to stop, whether at work or still reading files
+	}
 	return c
 }
 
@@ -97,10 +102,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		where.Handler, where.Log = handler, log.Named("http")
 		group.Go(func() error { answer(ctx, where); return nil })
 	}
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return group.Wait()
 }
 
 // watchedFiles reads what changed where the watcher knows that, else everything. Then it has what the reading names watched, too: an

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,5 +147,21 @@ func TestWithoutPrivilege(t *testing.T) {
 	}
 	if q := h.TC("qdisc", "show", "dev", "eth1"); strings.Contains(q, "htb") {
 		t.Errorf("the kernel changed: %s", q)
+	}
+}
+
+// TestInterrupted: told to stop while it still reads files, the daemon ends well, and what was to be done once has failed; neither is
+// an error of the files.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for command, want := range map[string]int{"run": exitDone, "check": exitFailed, "plan": exitFailed, "apply": exitFailed} {
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, []string{command, "--config", incidentConfig()}, &stdout, &stderr)
+		said := map[int]string{exitDone: "", exitFailed: "bulkshaper: interrupted\n"}[want]
+		if code != want || stdout.String() != "" || stderr.String() != said {
+			t.Errorf("%s: exit %d, want %d; %q, want %q; %q", command, code, want, stderr.String(), said, stdout.String())
+		}
 	}
 }
