@@ -1,0 +1,5 @@
+//go:build system
+
+package scenario
+
+const system = true
