@@ -26,9 +26,8 @@ type RuleMatch struct {
 // They begin at 0 with the process: if filters that it finds came with what they had counted, then the sum after a restart, which
 // lacks those that are gone, would look to Prometheus like all of it sent once more.
 type hits struct {
-	link    int
-	last    map[filterKey]uint64 // of the last reading
-	plan    *plan.Plan           // that rules is of
+	last    tc.State   // the last reading
+	plan    *plan.Plan // that rules is of
 	rules   map[netip.Prefix]string
 	packets map[string]uint64 // by rule
 	counted bool              // the kernel was seen to count
@@ -61,34 +60,66 @@ func (h *hits) index() {
 
 // add takes in a reading, by the rules of the plan that was in force until then.
 func (h *hits) add(state tc.State) {
-	now := make(map[filterKey]uint64, len(h.last))
-	for _, f := range state.Filters {
-		if _, own := plan.OwnPref(f.Pref); !own || !f.Counted || !f.IsNode() {
-			continue
+	last := h.last
+	h.last = tc.State{Link: tc.Link{Index: state.Link.Index}, Filters: state.Filters, Hits: state.Hits}
+	first := last.Link.Index != state.Link.Index
+	if !first && len(state.Hits) > 0 && len(last.Hits) == len(state.Hits) && &last.Filters[0] == &state.Filters[0] {
+		// The very list of the last reading: mostly a few of many filters have counted.
+		for i, count := range state.Hits {
+			if count != last.Hits[i] {
+				if key, ok := keyOf(state.Filters[i]); ok {
+					h.count(key, last.Hits[i], count)
+				}
+			}
 		}
-		h.counted = true
-		if destination, ok := f.Destination(); ok {
-			now[filterKey{f.Handle, destination}] += f.Hits
-		}
+		return
 	}
-	first := h.link != state.Link.Index
-	if len(now) > 0 {
-		h.index()
-	}
+	now, before := hitsByFilter(state), hitsByFilter(last)
+	h.counted = h.counted || len(now) > 0
 	for key, count := range now {
-		rule, known := h.rules[key.destination]
-		if first || !known {
-			continue
+		if !first {
+			h.count(key, before[key], count)
 		}
-		if before := h.last[key]; count >= before {
-			count -= before
-		} // else it is a new one in the place of the old
-		if h.packets == nil {
-			h.packets = map[string]uint64{}
-		}
-		h.packets[rule] += count
 	}
-	h.link, h.last = state.Link.Index, now
+}
+
+// count adds what a filter counted from one reading to the next.
+func (h *hits) count(key filterKey, before, now uint64) {
+	h.index()
+	rule, known := h.rules[key.destination]
+	if !known {
+		return
+	}
+	if now >= before {
+		now -= before
+	} // else it is a new one in the place of the old
+	if h.packets == nil {
+		h.packets = map[string]uint64{}
+	}
+	h.packets[rule] += now
+}
+
+// keyOf is what f is known by, if it is one of ours for a destination.
+func keyOf(f tc.Filter) (filterKey, bool) {
+	if _, own := plan.OwnPref(f.Pref); !own || !f.IsNode() {
+		return filterKey{}, false
+	}
+	destination, ok := f.Destination()
+	return filterKey{f.Handle, destination}, ok
+}
+
+// hitsByFilter is what the filters of a reading counted. Of those with one key it is the sum.
+func hitsByFilter(state tc.State) map[filterKey]uint64 {
+	if state.Hits == nil {
+		return nil
+	}
+	hits := make(map[filterKey]uint64, len(state.Hits))
+	for i, f := range state.Filters {
+		if key, ok := keyOf(f); ok {
+			hits[key] += state.Hits[i]
+		}
+	}
+	return hits
 }
 
 // matches are the sums of the rules of a config, in its order, and of what no rule matches; nil where the kernel does not count.

@@ -2,7 +2,9 @@ package shaper
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -20,10 +22,16 @@ func host(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 32)
 }
 
+// counted is a filter with what it has matched.
+type counted struct {
+	tc.Filter
+	packets uint64
+}
+
 // counting is a node of layout list that has counted.
-func counting(node uint32, destination netip.Prefix, packets uint64) tc.Filter {
-	return tc.Filter{Parent: tc.MakeHandle(1, 0), Pref: plan.DestinationPref(destination), Protocol: tc.ProtocolIP, Kind: tc.KindU32,
-		Handle: tc.MakeU32Handle(0x800, 0, node), Sel: tc.MatchDestination(destination), Hits: packets, Counted: true}
+func counting(node uint32, destination netip.Prefix, packets uint64) counted {
+	return counted{tc.Filter{Parent: tc.MakeHandle(1, 0), Pref: plan.DestinationPref(destination), Protocol: tc.ProtocolIP, Kind: tc.KindU32,
+		Handle: tc.MakeU32Handle(0x800, 0, node), Sel: tc.MatchDestination(destination)}, packets}
 }
 
 // ruled is a plan that gives destinations to rules.
@@ -35,8 +43,12 @@ func ruled(rules ...string) *plan.Plan {
 	return p
 }
 
-func reading(link int, filters ...tc.Filter) tc.State {
-	return tc.State{Link: tc.Link{Index: link}, Filters: filters}
+func reading(link int, filters ...counted) tc.State {
+	state := tc.State{Link: tc.Link{Index: link}}
+	for _, f := range filters {
+		state.Filters, state.Hits = append(state.Filters, f.Filter), append(state.Hits, f.packets)
+	}
+	return state
 }
 
 func TestHits(t *testing.T) {
@@ -49,19 +61,18 @@ func TestHits(t *testing.T) {
 		steps []step
 		want  string // of the rules bulk and other
 	}{
-		"found and not counted on": {[]step{{reading(1, counting(1, host(0), 500)), nil}, {reading(1, counting(1, host(0), 500)), p}}, "[{bulk 0} {other 0} {default 0}]"},
-		"found and counted on":     {[]step{{reading(1, counting(1, host(0), 500)), nil}, {reading(1, counting(1, host(0), 507)), p}}, "[{bulk 7} {other 0} {default 0}]"},
-		"made since":               {[]step{{reading(1), nil}, {reading(1, counting(1, host(0), 5), counting(2, host(1), 6), counting(3, host(2), 7)), p}}, "[{bulk 11} {other 0} {default 7}]"},
-		"made again, has less":     {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(0), 3)), p}}, "[{bulk 8} {other 0} {default 0}]"},
-		"made again elsewhere":     {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(9, host(0), 6)), p}}, "[{bulk 11} {other 0} {default 0}]"},
-		"gone for a while":         {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1), p}, {reading(1, counting(1, host(0), 6)), p}}, "[{bulk 11} {other 0} {default 0}]"},
-		"node taken by another":    {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(2), 6)), p}}, "[{bulk 5} {other 0} {default 6}]"},
-		"moved to another rule":    {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(0), 8)), ruled("other")}}, "[{bulk 5} {other 3} {default 0}]"},
-		"no longer in the plan":    {[]step{{reading(1), p}, {reading(1, counting(1, host(2), 5)), p}, {reading(1, counting(1, host(2), 9)), ruled("other")}}, "[{bulk 0} {other 0} {default 5}]"},
-		"another interface":        {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(2, counting(1, host(0), 90)), p}, {reading(2, counting(1, host(0), 91)), p}}, "[{bulk 6} {other 0} {default 0}]"},
-		"the kernel does not count": {[]step{{reading(1), p}, {reading(1, tc.Filter{Pref: plan.DestinationPref(host(0)), Kind: tc.KindU32,
-			Handle: tc.MakeU32Handle(0x800, 0, 1), Protocol: tc.ProtocolIP, Sel: tc.MatchDestination(host(0))}), p}}, "[]"},
-		"a stranger's filter": {[]step{{reading(1), p}, {reading(1, func() tc.Filter { f := counting(1, host(0), 9); f.Pref = 7; return f }()), p}}, "[]"},
+		"found and not counted on":  {[]step{{reading(1, counting(1, host(0), 500)), nil}, {reading(1, counting(1, host(0), 500)), p}}, "[{bulk 0} {other 0} {default 0}]"},
+		"found and counted on":      {[]step{{reading(1, counting(1, host(0), 500)), nil}, {reading(1, counting(1, host(0), 507)), p}}, "[{bulk 7} {other 0} {default 0}]"},
+		"made since":                {[]step{{reading(1), nil}, {reading(1, counting(1, host(0), 5), counting(2, host(1), 6), counting(3, host(2), 7)), p}}, "[{bulk 11} {other 0} {default 7}]"},
+		"made again, has less":      {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(0), 3)), p}}, "[{bulk 8} {other 0} {default 0}]"},
+		"made again elsewhere":      {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(9, host(0), 6)), p}}, "[{bulk 11} {other 0} {default 0}]"},
+		"gone for a while":          {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1), p}, {reading(1, counting(1, host(0), 6)), p}}, "[{bulk 11} {other 0} {default 0}]"},
+		"node taken by another":     {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(2), 6)), p}}, "[{bulk 5} {other 0} {default 6}]"},
+		"moved to another rule":     {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, counting(1, host(0), 8)), ruled("other")}}, "[{bulk 5} {other 3} {default 0}]"},
+		"no longer in the plan":     {[]step{{reading(1), p}, {reading(1, counting(1, host(2), 5)), p}, {reading(1, counting(1, host(2), 9)), ruled("other")}}, "[{bulk 0} {other 0} {default 5}]"},
+		"another interface":         {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(2, counting(1, host(0), 90)), p}, {reading(2, counting(1, host(0), 91)), p}}, "[{bulk 6} {other 0} {default 0}]"},
+		"the kernel does not count": {[]step{{reading(1), p}, {tc.State{Link: tc.Link{Index: 1}, Filters: reading(1, counting(1, host(0), 5)).Filters}, p}}, "[]"},
+		"a stranger's filter":       {[]step{{reading(1), p}, {reading(1, func() counted { f := counting(1, host(0), 9); f.Pref = 7; return f }()), p}}, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h hits
@@ -98,17 +109,23 @@ func TestHitsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := rapid.SliceOfN(rule, hosts, hosts)
 		p := ruled(rules.Draw(t, "rules")...)
-		standing, next := map[int]*tc.Filter{}, uint32(1)
+		standing, next := map[int]*counted{}, uint32(1)
 		sent := map[string]uint64{} // by rule
 		exact := true
 		var h hits
 		dirty := map[int]bool{} // counted since the last reading
 		before := map[string]uint64{}
+		var last tc.State
 		observe := func() {
-			state := reading(1)
-			for _, f := range standing {
-				state.Filters = append(state.Filters, *f)
+			var filters []counted
+			for _, i := range slices.Sorted(maps.Keys(standing)) {
+				filters = append(filters, *standing[i])
 			}
+			state := reading(1, filters...)
+			if reflect.DeepEqual(state.Filters, last.Filters) {
+				state.Filters = last.Filters // as the kernel package does
+			}
+			last = state
 			h.add(state)
 			h.follow(p)
 			clear(dirty)
@@ -129,7 +146,7 @@ func TestHitsProperty(t *testing.T) {
 			case 1: // a packet
 				if f != nil {
 					n := rapid.Uint64Range(1, 9).Draw(t, "packets")
-					f.Hits += n
+					f.packets += n
 					sent[ruleOf(p, i)] += n
 					dirty[i] = true
 				}

@@ -32,6 +32,7 @@ type table struct {
 type node struct {
 	tc.Filter
 	bound *class
+	hits  uint64
 }
 
 const rootTable = 0x800 // id of the first root
@@ -60,7 +61,6 @@ func (k *Kernel) filters(hidden bool) []tc.Filter {
 		for _, n := range t.nodes {
 			f := n.Filter
 			f.Pref, f.Protocol = t.pref, entry.Protocol
-			f.Counted = k.counts
 			f.Sel.Keys = slices.Clone(f.Sel.Keys)
 			dump = append(dump, f)
 		}
@@ -150,7 +150,7 @@ func (k *Kernel) setFilter(verb tc.Verb, p *pref, f tc.Filter) error {
 	}
 	n := &node{Filter: f}
 	n.Handle = tc.MakeU32Handle(t.id, f.Handle.Bucket(), f.Handle.Node())
-	n.ClassID, n.Link, n.Hits = 0, 0, 0
+	n.ClassID, n.Link = 0, 0
 	switch taken := slices.ContainsFunc(t.nodes, func(o *node) bool { return o.Handle == n.Handle }); {
 	case f.Handle.Node() == 0:
 		return refused(syscall.EINVAL, "fakekernel has no automatic handles")

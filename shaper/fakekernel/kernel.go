@@ -121,6 +121,15 @@ func (k *Kernel) state() tc.State {
 		}
 	}
 	s.Filters = k.filters(false)
+	if k.counts {
+		for _, f := range s.Filters {
+			hits := uint64(0)
+			if n := k.find(f.Handle); n != nil && f.Kind == tc.KindU32 {
+				hits = n.hits
+			}
+			s.Hits = append(s.Hits, hits)
+		}
+	}
 	return s
 }
 
@@ -184,7 +193,7 @@ func (k *Kernel) classify(packet []byte, protocol tc.Protocol, packets uint64) t
 	result := u32.Classify(k.filters(true), packet, protocol)
 	if result.Matched {
 		if n := k.find(result.Filter.Handle); n != nil && k.counts {
-			n.Hits += packets
+			n.hits += packets
 		}
 		if result.ClassID == k.root.Handle {
 			return Direct

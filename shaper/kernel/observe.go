@@ -25,8 +25,6 @@ const (
 type seen struct {
 	sum   uint64
 	state tc.State
-	// counted says that filters have counters, which the sum leaves out.
-	counted bool
 }
 
 // Observe reads the link, its qdiscs, classes and filters. It reads until two readings in a row agree, since the kernel
@@ -43,7 +41,7 @@ func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
 		before = k.seen.sum
 	}
 	var torn error
-	decode, pause := k.seen == nil || k.seen.counted, firstPause
+	decode, pause := k.seen == nil, firstPause
 	for reads := 0; reads < maxReads; reads++ {
 		if err := ctx.Err(); err != nil {
 			return tc.State{}, err
@@ -59,7 +57,7 @@ func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
 				state.Filters = k.seen.state.Filters
 			}
 			state.AutoLeaf = k.findAutoLeaf(state)
-			k.seen = &seen{sum: sum, state: state, counted: slices.ContainsFunc(state.Filters, func(f tc.Filter) bool { return f.Counted })}
+			k.seen = &seen{sum: sum, state: state}
 			return state, nil
 		case !agreed, reads == 0:
 			agreed, before, decode = true, sum, true
@@ -77,7 +75,7 @@ func (k *Kernel) Observe(ctx context.Context) (tc.State, error) {
 	return tc.State{}, fmt.Errorf("read traffic control of %s: %w, %d times", k.name, torn, maxReads)
 }
 
-// readState reads everything once, the filters' content only with decode; the sum is the same for two readings that agree.
+// readState reads everything once, of the filters without decode the counters only; the sum is the same for two readings that agree.
 func (k *Kernel) readState(decode bool) (tc.State, uint64, error) {
 	var h maphash.Hash
 	h.SetSeed(k.seed)
@@ -109,14 +107,20 @@ func (k *Kernel) readState(decode bool) (tc.State, uint64, error) {
 	if decode && k.seen != nil {
 		s.Filters = slices.Grow(s.Filters, len(k.seen.state.Filters))
 	}
+	var hits []uint64
+	counts := false
 	err = k.read.dump(unix.RTM_GETTFILTER, link.Index, root.Handle, func(o wire.Object) error {
 		pref := o.Kind == tc.KindU32 && o.Handle == 0 // the pref itself: its root table says as much
 		if o.Index != link.Index || o.Chain != 0 || pref {
 			return nil
 		}
 		o.Fingerprint(&h)
-		if !decode {
-			return nil
+		n, counted, err := o.Hits()
+		if counted && !counts { // tables come first, and have none
+			counts, hits = true, slices.Grow(hits, cap(s.Filters))
+		}
+		if hits = append(hits, n); err != nil || !decode {
+			return err
 		}
 		f, err := o.Filter()
 		s.Filters = append(s.Filters, f)
@@ -127,6 +131,9 @@ func (k *Kernel) readState(decode bool) (tc.State, uint64, error) {
 	}
 	if len(s.Filters) == 0 {
 		s.Filters = nil
+	}
+	if counts {
+		s.Hits = hits
 	}
 	return s, h.Sum64(), nil
 }

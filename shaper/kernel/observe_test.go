@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"bulkshaper/shaper/kernel/kerneltest"
@@ -54,13 +55,35 @@ func TestObserveGivesTheSameList(t *testing.T) {
 	mustApply(t, k, tree()[:7]...)
 	mustApply(t, k, add(filter(1, "10.1.0.1/32", 0x10)), add(filter(2, "10.1.0.2/32", 0x10)))
 	dev := kerneltest.Interface
+	read := func() tc.State {
+		s, err := k.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
 	// The same list tells the loop that there is nothing to compare.
-	if a, b := observe(t, k), observe(t, k); !a.Same(b) || len(a.Filters) == 0 {
+	a, b := read(), read()
+	if !a.Same(b) || len(a.Filters) == 0 {
 		t.Error("nothing changed, and the lists are others")
 	}
-	before := observe(t, k)
-	n.TC("filter", "del", "dev", dev, "parent", "1:", "pref", fmt.Sprint(filter(1, "10.1.0.1/32", 0x10).Pref))
-	if after := observe(t, k); after.Same(before) || len(after.Filters) >= len(before.Filters) {
+	n.Send(t, addr("10.1.0.2"), 3)
+	before := read()
+	if !before.Same(b) {
+		t.Error("packets were sent, and the lists are others")
+	}
+	// Some kernels count: that is new all the same.
+	if counted, grown := b.Hits != nil, !slices.Equal(b.Hits, before.Hits); counted != grown || counted && len(before.Hits) != len(before.Filters) {
+		t.Errorf("3 packets: hits were %v, are %v", b.Hits, before.Hits)
+	}
+	shown := before.Filters[slices.IndexFunc(before.Filters, func(f tc.Filter) bool { d, _ := f.Destination(); return f.IsNode() && d.String() == "10.1.0.1/32" })]
+	n.TC("filter", "replace", "dev", dev, "parent", "1:", "protocol", "ip", "pref", fmt.Sprint(shown.Pref), "handle", shown.Handle.String(), "u32", "flowid", "1:ffff")
+	changed := read()
+	if changed.Same(before) || reflect.DeepEqual(changed.Filters, before.Filters) {
+		t.Error("a filter leads elsewhere, and it is the same")
+	}
+	n.TC("filter", "del", "dev", dev, "parent", "1:", "pref", fmt.Sprint(shown.Pref))
+	if after := read(); after.Same(changed) || len(after.Filters) >= len(changed.Filters) {
 		t.Error("filters are gone, and it is the same")
 	}
 	var none tc.State

@@ -92,10 +92,6 @@ type Filter struct {
 	// Link is the hash table that a matching packet is looked up in next.
 	Link U32Handle
 	Sel  Selector
-	// Hits is how many packets the node matched since it was made, where Counted: the kernel has CONFIG_CLS_U32_PERF. A change in
-	// place leaves it; a link counts those only that nothing in its table matched. Read back only: no comparison looks at them.
-	Hits    uint64
-	Counted bool
 }
 
 // IsNode tells nodes from hash tables and from filters of other kinds.

@@ -33,6 +33,10 @@ type State struct {
 	// Classes and Filters are those under the root qdisc.
 	Classes []Class
 	Filters []Filter
+	// Hits is how many packets each of Filters matched since it was made, where the kernel counts that (CONFIG_CLS_U32_PERF), else nil. A
+	// change in place leaves the count; a link counts those only that nothing in its table matched. They are not in Filter, so that a
+	// reading in which nothing but they grew has the filters of the one before.
+	Hits []uint64
 	// AutoLeaf is the kind of leaf that "auto" means on this kernel: fq_codel where it has it, else pfifo.
 	AutoLeaf string
 }

@@ -57,11 +57,6 @@ func (o Object) Filter() (tc.Filter, error) {
 		switch typ {
 		case u32Police, u32Act, u32Indev, u32Mark:
 			extra = true
-		case u32Counters:
-			if len(data) < u32CountersSize {
-				return malformed("struct tc_u32_pcnt of %d bytes", len(data))
-			}
-			f.Hits, f.Counted = native.Uint64(data[u32CountersHits:]), true
 		case u32ClassID, u32Link, u32Divisor, u32Flags:
 			if len(data) < 4 {
 				return malformed("u32 attribute %d of %d bytes", typ, len(data))
@@ -86,6 +81,24 @@ func (o Object) Filter() (tc.Filter, error) {
 	})
 	f.Sel.Extra = extra
 	return f, err
+}
+
+// Hits is how many packets a u32 node matched; false where the kernel does not count that, and of all else.
+func (o Object) Hits() (hits uint64, counted bool, err error) {
+	if o.Kind != tc.KindU32 {
+		return 0, false, nil
+	}
+	err = attributes(o.Options, func(typ uint16, data []byte) error {
+		if typ != u32Counters {
+			return nil
+		}
+		if len(data) < u32CountersSize {
+			return malformed("struct tc_u32_pcnt of %d bytes", len(data))
+		}
+		hits, counted = native.Uint64(data[u32CountersHits:]), true
+		return nil
+	})
+	return hits, counted, err
 }
 
 func parseSelector(b []byte) (tc.Selector, error) {

@@ -65,6 +65,8 @@ func decodeAll(t *testing.T, b []byte) {
 			if len(f.Sel.Keys) > MaxKeys || len(f.Sel.Keys)*u32KeySize > len(b) {
 				t.Errorf("%d keys from %d bytes", len(f.Sel.Keys), len(b))
 			}
+			_, _, err = o.Hits()
+			check(err)
 			o.Fingerprint(fnv.New64a())
 		}
 	}

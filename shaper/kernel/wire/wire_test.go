@@ -353,8 +353,8 @@ func TestParseLink(t *testing.T) {
 // struct tc_u32_pcnt: how often the node was tried, how often it matched, and that for each key.
 func TestU32Counters(t *testing.T) {
 	o := object(t, AppendAddFilter(nil, Header{}, 1, tc.Filter{Kind: tc.KindU32, Handle: 1, ClassID: 0x10010}))
-	if f, err := o.Filter(); err != nil || f.Counted || f.Hits != 0 {
-		t.Errorf("without counters: %+v, %v", f, err)
+	if n, counted, err := o.Hits(); err != nil || counted || n != 0 {
+		t.Errorf("without counters: %d, %t, %v", n, counted, err)
 	}
 	plain := o.Options[:len(o.Options):len(o.Options)]
 	for keys := range 4 {
@@ -363,13 +363,13 @@ func TestU32Counters(t *testing.T) {
 			counters = native.AppendUint64(counters, 99)
 		}
 		o.Options = appendAttr(plain, u32Counters, counters)
-		if f, err := o.Filter(); err != nil || !f.Counted || f.Hits != 1<<40+5 {
-			t.Errorf("%d keys: %+v, %v", keys, f, err)
+		if n, counted, err := o.Hits(); err != nil || !counted || n != 1<<40+5 {
+			t.Errorf("%d keys: %d, %t, %v", keys, n, counted, err)
 		}
 	}
 	for size := range u32CountersSize {
 		o.Options = appendAttr(plain, u32Counters, make([]byte, size))
-		if _, err := o.Filter(); !errors.Is(err, ErrMalformed) {
+		if _, _, err := o.Hits(); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}

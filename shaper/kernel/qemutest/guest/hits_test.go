@@ -147,9 +147,9 @@ func TestObserveUnderTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range s.Filters {
+		for i, f := range s.Filters {
 			if d, ok := f.Destination(); ok && d.Addr() == sameCabinet {
-				last = f.Hits
+				last = s.Hits[i]
 			}
 		}
 		return last
