@@ -55,7 +55,7 @@ func NewRecorder(reg prometheus.Registerer) *Recorder {
 		}, []string{"object"}),
 		rebuilds: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "rebuilds_total",
-			Help: "Times that the root qdisc was taken down and everything set up again.",
+			Help: "Times that the root qdisc was set up again: it had to be taken down, or somebody else had done that.",
 		}),
 	}
 	reg.MustRegister(r.reloads, r.operations, r.applied, r.drift, r.rebuilds)

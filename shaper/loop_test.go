@@ -157,6 +157,40 @@ func TestLoopRepairsAtOnce(t *testing.T) {
 	}
 }
 
+// A rebuild is a root made anew on a link that was shaped: a wish that the kernel cannot fulfil in place, or another hand. The first
+// installation is none, nor is that on a new link, nor one that did not succeed.
+func TestLoopCountsRebuilds(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		want := func(step string, n int) {
+			b.t.Helper()
+			b.wait(time.Hour)
+			b.shaped()
+			if got := b.counts.get("rebuilt"); got != n {
+				b.t.Errorf("%s: %d rebuilds, want %d", step, got, n)
+			}
+		}
+		want("installed", 0)
+		b.kernel.Meddle(tc.Op{Verb: tc.Delete, Object: b.desired.Plan.Root})
+		want("root deleted by another hand", 1)
+		b.kernel.TakeRoot(tc.Qdisc{Kind: "pfifo", Handle: tc.MakeHandle(0x8001, 0)})
+		want("root taken", 2)
+		b.kernel.Meddle(tc.Op{Verb: tc.Delete, Object: b.desired.Plan.Root})
+		b.kernel.Fail(0, unix.ENOMEM)
+		want("root deleted, and the kernel does not make it at once", 3)
+		other := benchInput(nil)
+		other.Config.DefaultClass = "same-cabinet"
+		b.inputs.set(other, nil)
+		b.files <- struct{}{}
+		want("another default class", 4)
+		link := testLink()
+		link.Index = 9
+		b.kernel.RemoveLink()
+		b.wait(time.Second)
+		b.kernel.SetLink(link)
+		want("another link", 4)
+	})
+}
+
 func TestLoopSpacesOutContendedRepairs(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		began := time.Now()

@@ -51,6 +51,6 @@ type Recorder interface {
 	Applied(took time.Duration)
 	// DriftRepaired counts an object ("qdisc", "class", "filter") that somebody else had changed and that was put right.
 	DriftRepaired(object string)
-	// Rebuilt counts a root taken down and set up again.
+	// Rebuilt counts a root set up again: it had to be taken down, or somebody else had done that.
 	Rebuilt()
 }

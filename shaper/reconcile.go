@@ -126,7 +126,8 @@ func (l *Loop) record(out Outcome, drift bool) {
 			repaired[r.Op.Object.Type()] = true
 		}
 	}
-	if out.Changes.Rebuild != "" {
+	// Also where somebody took the root away and left nothing to take down: what waited in its queues is lost all the same.
+	if (out.Changes.Rebuild != "" || out.State.Link.Index == l.ownedLink) && slices.ContainsFunc(out.Results, makesRoot) {
 		l.Recorder.Rebuilt()
 	}
 	if len(repaired) > 0 {
@@ -136,6 +137,12 @@ func (l *Loop) record(out Outcome, drift bool) {
 			l.Log.Warn("contended: somebody keeps changing the shaping, so repairs are spaced out from now on")
 		}
 	}
+}
+
+// makesRoot tells whether a root qdisc was set up.
+func makesRoot(r tc.Result) bool {
+	q, ok := r.Op.Object.(tc.Qdisc)
+	return ok && r.Err == nil && r.Op.Verb == tc.Add && q.Parent == tc.Root
 }
 
 // inSync publishes and logs a pass that ended as wanted, but for queues that still drain.

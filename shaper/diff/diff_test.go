@@ -147,7 +147,7 @@ func TestRebuild(t *testing.T) {
 	}
 	s := base().plan(t)
 	k := fakekernel.New(link)
-	ops := s.Ops()
+	ops := install(t, s)
 	root := ops[0].Object.(tc.Qdisc)
 	root.HTB.R2Q = 5
 	ops[0].Object = root

@@ -18,9 +18,9 @@ func BenchmarkHash(b *testing.B) {
 	}
 	p := s.plan(b)
 	k := fakekernel.New(link)
-	apply(b, k, p.Ops()[:3])
+	apply(b, k, install(b, p)[:3])
 	state := observe(b, k)
-	for _, op := range p.Ops() {
+	for _, op := range install(b, p) {
 		switch o := op.Object.(type) {
 		case tc.Filter:
 			if o.Handle.Table() == 0 {

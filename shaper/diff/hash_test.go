@@ -322,7 +322,7 @@ func TestHiddenTable(t *testing.T) {
 func TestOrderOfTheDump(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := fakekernel.New(link)
-		apply(t, k, hashPlans().Draw(t, "old").plan(t).Ops())
+		apply(t, k, install(t, hashPlans().Draw(t, "old").plan(t)))
 		for range rapid.IntRange(0, 4).Draw(t, "steps") {
 			meddleWithHash(t, k)
 		}

@@ -101,9 +101,19 @@ type failer interface {
 	Helper()
 }
 
+// install is the operations of a first installation.
+func install(t failer, p *plan.Plan) []tc.Op {
+	t.Helper()
+	ops, err := p.Install()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops
+}
+
 func installed(t *testing.T, p *plan.Plan) *fakekernel.Kernel {
 	k := fakekernel.New(link)
-	apply(t, k, p.Ops())
+	apply(t, k, install(t, p))
 	return k
 }
 

@@ -124,7 +124,7 @@ func TestClear(t *testing.T) {
 	if ops, err := diff.Clear(observe(t, k)); err != nil || len(ops) > 0 {
 		t.Errorf("where nothing stands: %v, %v", ops, err)
 	}
-	apply(t, k, base().plan(t).Ops())
+	apply(t, k, install(t, base().plan(t)))
 	ops, err := diff.Clear(observe(t, k))
 	if err != nil || len(ops) != 1 || ops[0].String() != "delete qdisc 1:" {
 		t.Fatalf("%s, %v", text(ops), err)
@@ -135,7 +135,7 @@ func TestClear(t *testing.T) {
 	}
 
 	// With strangers on the root, they and the root stay.
-	apply(t, k, base().plan(t).Ops())
+	apply(t, k, install(t, base().plan(t)))
 	meddle(t, k, add(class(0x777, tc.Root)), add(node(5, 0, 1, "10.0.0.1/32", id(0x777))), add(node(6, 0, 1, "10.0.0.1/32", id(0x20))))
 	before := foreignObjects(observe(t, k), base().plan(t))
 	ops, err = diff.Clear(observe(t, k))

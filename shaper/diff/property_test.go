@@ -20,7 +20,7 @@ func TestSameIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := plans().Draw(t, "plan").plan(t)
 		k := fakekernel.New(link)
-		apply(t, k, p.Ops())
+		apply(t, k, install(t, p))
 		s := observe(t, k)
 		s.Qdiscs = rapid.Permutation(s.Qdiscs).Draw(t, "qdiscs")
 		s.Classes = rapid.Permutation(s.Classes).Draw(t, "classes")
@@ -99,7 +99,7 @@ func protocolOf(p netip.Prefix) tc.Protocol {
 // start is a kernel in any state: nothing, a plan, a part of one, and what another hand makes of it.
 func start(t *rapid.T) *fakekernel.Kernel {
 	k := fakekernel.New(link)
-	ops := plans().Draw(t, "old").plan(t).Ops()
+	ops := install(t, plans().Draw(t, "old").plan(t))
 	if rapid.IntRange(0, 3).Draw(t, "part") == 0 {
 		ops = ops[:rapid.IntRange(0, len(ops)).Draw(t, "length")]
 	}

@@ -51,7 +51,7 @@ func TestNoPacketGoesAstray(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, p := plans().Draw(t, "old").plan(t), plans().Draw(t, "new").plan(t)
 		k := fakekernel.New(link)
-		apply(t, k, old.Ops())
+		apply(t, k, install(t, old))
 		if rapid.Bool().Draw(t, "tables") {
 			withTables(t, k, old)
 		}

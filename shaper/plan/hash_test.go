@@ -33,9 +33,6 @@ func TestHashInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ops) != len(p.Ops()) {
-		t.Errorf("%d operations, %d in Ops", len(ops), len(p.Ops()))
-	}
 	k := fakekernel.New(tc.Link{Index: 3, Name: "eth1", MTU: 1500})
 	linked := map[uint32]bool{}
 	for _, op := range ops {

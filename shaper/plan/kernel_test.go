@@ -59,7 +59,7 @@ func TestGoldensThroughKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range k.Apply(t.Context(), observe(t, k).Link, p.Ops()) {
+			for _, r := range k.Apply(t.Context(), observe(t, k).Link, install(t, p)) {
 				if r.Err != nil {
 					t.Fatalf("%s: %v", r.Op, r.Err)
 				}

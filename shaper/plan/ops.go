@@ -10,15 +10,6 @@ import (
 // Default is the class for packets that no filter matches.
 func (p *Plan) Default() Class { return p.Classes[len(p.Classes)-1] }
 
-// Ops is Install where that cannot fail, as in layout list; where it fails, the filters are left out.
-func (p *Plan) Ops() []tc.Op {
-	ops, err := p.Install()
-	if err != nil {
-		return p.install(nil)
-	}
-	return ops
-}
-
 // Install is the first installation, on an interface where nothing of ours stands. Its order matters:
 //
 //   - The root is followed at once by a leaf class and its leaf, the mark by which a tree is known as ours (the kernel package

@@ -22,6 +22,19 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// install is the operations of a first installation.
+func install(t interface {
+	Fatal(...any)
+	Helper()
+}, p *plan.Plan) []tc.Op {
+	t.Helper()
+	ops, err := p.Install()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops
+}
+
 // input is what a plan is made of.
 type input struct {
 	config       config.Config
@@ -73,9 +86,9 @@ func tree() input {
 	return in
 }
 
-func lines(p *plan.Plan) string {
+func lines(t *testing.T, p *plan.Plan) string {
 	var b strings.Builder
-	for _, op := range p.Ops() {
+	for _, op := range install(t, p) {
 		b.WriteString(op.TC(p.Interface) + "\n")
 	}
 	return b.String()
@@ -90,7 +103,7 @@ func TestGoldens(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name+".golden")
 			if *update {
-				if err := os.WriteFile(path, []byte(lines(p)), 0o644); err != nil {
+				if err := os.WriteFile(path, []byte(lines(t, p)), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -98,7 +111,7 @@ func TestGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(want), lines(p)); diff != "" {
+			if diff := cmp.Diff(string(want), lines(t, p)); diff != "" {
 				t.Errorf("%s (run with -update if this is meant, -want +got):\n%s", path, diff)
 			}
 		})
@@ -283,7 +296,7 @@ func TestListLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := uint32(0)
-	for _, op := range p.Ops() {
+	for _, op := range install(t, p) {
 		if f, ok := op.Object.(tc.Filter); ok {
 			node = max(node, f.Handle.Node())
 		}

@@ -55,7 +55,7 @@ func TestPolicyIsWhatTheKernelDoes(t *testing.T) {
 			r.Fatal(err)
 		}
 		k := fakekernel.New(link)
-		for _, result := range k.Apply(t.Context(), link, p.Ops()) {
+		for _, result := range k.Apply(t.Context(), link, install(t, p)) {
 			if result.Err != nil {
 				r.Fatalf("%s: %v", result.Op, result.Err)
 			}

@@ -140,18 +140,19 @@ func TestInstallation(t *testing.T) {
 		}
 		link := tc.Link{Index: 1, Name: "eth1", MTU: 1500, TxQueueLen: 1000}
 		k := fakekernel.New(link)
-		for i, op := range p.Ops() {
+		ops := install(t, p)
+		for i, op := range ops {
 			if r := k.Apply(t.Context(), link, []tc.Op{op}); r[0].Err != nil {
 				t.Fatalf("%s: %v", op, r[0].Err)
 			}
-			if class, ok := op.Object.(tc.Class); ok && class.ID == p.Default().Class.ID && i != len(p.Ops())-2 {
+			if class, ok := op.Object.(tc.Class); ok && class.ID == p.Default().Class.ID && i != len(ops)-2 {
 				t.Fatal("the default class is not last")
 			}
 			for _, a := range addresses {
 				want, covers := verdict(p, a)
 				packet, protocol := u32.Packet(a)
 				got := k.Classify(packet, protocol)
-				if i == len(p.Ops())-1 && got != want || got != fakekernel.Direct && got != want && covers < 2 {
+				if i == len(ops)-1 && got != want || got != fakekernel.Direct && got != want && covers < 2 {
 					t.Fatalf("after operation %d (%s) %s goes to %s, wanted %s", i, op, a, got, want)
 				}
 			}
@@ -193,7 +194,7 @@ func TestControlTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	var filters []tc.Filter
-	for _, op := range p.Ops() {
+	for _, op := range install(t, p) {
 		if f, ok := op.Object.(tc.Filter); ok {
 			filters = append(filters, f)
 		}
