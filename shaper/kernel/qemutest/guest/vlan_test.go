@@ -81,7 +81,10 @@ func TestTaggedPacketsMeetFilters(t *testing.T) {
 		"reorder_hdr, offload off": {func(h *host) { h.setTagOffload("eth1", false); h.vlanDevice("eth1", "v", "id 100 reorder_hdr off") }, nil, "1:20"},
 		"802.1ad":                  {func(h *host) { h.vlanDevice("eth1", "v", "proto 802.1ad id 100") }, nil, "1:30"},
 		"tag in a tag":             {func(h *host) { h.vlanDevice("eth1", "outer", "id 7"); h.vlanDevice("outer", "v", "id 100") }, nil, "1:20"},
-		"tag in a service tag":     {func(h *host) { h.vlanDevice("eth1", "outer", "proto 802.1ad id 7"); h.vlanDevice("outer", "v", "id 100") }, nil, "1:30"},
+		"tag in a service tag": {func(h *host) {
+			h.vlanDevice("eth1", "outer", "proto 802.1ad id 7")
+			h.vlanDevice("outer", "v", "id 100")
+		}, nil, "1:30"},
 		"on a macvlan": {func(h *host) {
 			h.Run(t, "ip", strings.Fields("link add link eth1 name mv type macvlan mode bridge")...)
 			h.Run(t, "ip", strings.Fields("link set mv up")...)
