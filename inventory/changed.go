@@ -77,11 +77,13 @@ func (l *Loader) LoadChanged(ctx context.Context, paths []string) (inv *Inventor
 	if listed == nil || l.last == nil {
 		return nil, false, nil
 	}
-	declared, rolesID, problems := l.loadRoles()
-	if len(problems) > 0 {
+	roles := l.loadRoles()
+	if len(roles.problems) > 0 {
 		l.listing.Store(nil)
 		return nil, false, nil
 	}
+	reader := newCandidateReader(l)
+	defer reader.close()
 	records := l.lastRecords
 	for _, path := range paths {
 		if err := ctx.Err(); err != nil {
@@ -91,7 +93,7 @@ func (l *Loader) LoadChanged(ctx context.Context, paths []string) (inv *Inventor
 		if !wanted(filepath.Base(path)) || samePath(path, listed.roles) {
 			continue
 		}
-		read, ok := l.readChanged(listed, path, rolesID)
+		read, ok := reader.readChanged(listed, path, roles.id)
 		if !ok {
 			l.listing.Store(nil)
 			return nil, false, nil
@@ -107,7 +109,7 @@ func (l *Loader) LoadChanged(ctx context.Context, paths []string) (inv *Inventor
 			records = slices.Insert(slices.Clone(records), i, read)
 		}
 	}
-	inv, problems = l.take(declared, records, l.lastWarnings)
+	inv, problems := l.take(roles.declared, records, l.lastWarnings)
 	if len(problems) > 0 {
 		l.listing.Store(nil)
 		return nil, false, nil
@@ -116,7 +118,7 @@ func (l *Loader) LoadChanged(ctx context.Context, paths []string) (inv *Inventor
 }
 
 // readChanged reads a server file that an event named; false where it is not a plain one, or has anything wrong.
-func (l *Loader) readChanged(listed *listing, path string, rolesID fileID) (*record, bool) {
+func (r *candidateReader) readChanged(listed *listing, path string, rolesID fileID) (*record, bool) {
 	if !listed.servers[filepath.Dir(path)] {
 		return nil, false
 	}
@@ -124,13 +126,12 @@ func (l *Loader) readChanged(listed *listing, path string, rolesID fileID) (*rec
 	if err != nil || !soleFile(info) {
 		return nil, false
 	}
-	o, changed := l.readOne(candidate{path: path}, l.files[path])
+	o, changed := r.read(candidate{path: path}, r.files[path])
 	if o.record == nil || o.id.same(rolesID) || !o.id.same(idOf(info)) {
 		return nil, false
 	}
 	if changed != nil {
-		l.files[o.record.server.File] = changed
-		l.reads++
+		r.files[o.record.server.File] = changed
 	}
 	return o.record, true
 }

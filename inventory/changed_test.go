@@ -159,7 +159,7 @@ func TestPlain(t *testing.T) {
 func TestLoadChangedReadsOneFile(t *testing.T) {
 	s := newShop(t)
 	s.load("app01", "hadoop01")
-	before := s.loader.reads
+	before := s.loader.reads.Load()
 	s.write("dc/nyc1/jsons/hadoop01.json", `{"ip": "10.0.0.1", "cabinet": "b2"}`)
 	s.write("dc/sjc1/jsons/app01.json", `{"ip": "10.0.0.2", "cabinet": "b3"}`)
 	inv, done, err := s.loader.LoadChanged(t.Context(), []string{s.path("dc/nyc1/jsons/hadoop01.json"), s.path("dc/nyc1/jsons/.swp")})
@@ -169,7 +169,7 @@ func TestLoadChangedReadsOneFile(t *testing.T) {
 	if inv.Servers[1].Cabinet != "b2" || inv.Servers[0].Cabinet != "b1" || !slices.Equal(inv.Servers[1].Roles, []string{"hadoop_node"}) {
 		t.Errorf("%+v, %+v", inv.Servers[0], inv.Servers[1])
 	}
-	if got := s.loader.reads - before; got != 1 {
+	if got := s.loader.reads.Load() - before; got != 1 {
 		t.Errorf("%d files were read", got)
 	}
 	if again, _, _ := s.loader.LoadChanged(t.Context(), nil); again != inv {

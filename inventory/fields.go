@@ -23,6 +23,8 @@ type fieldPaths struct {
 	name, names, addresses, prefixes, cabinet, datacenter, status []fieldPath
 	// keys are the keys, in lower case, that any path mentions.
 	keys map[string]bool
+	// first numbers, from 0, the keys that paths begin with.
+	first map[string]int
 	// top is where each key, in lower case, would be read at the top of the object.
 	top map[string][]topKey
 }
@@ -35,7 +37,7 @@ type topKey struct {
 
 func (f Fields) compile() *fieldPaths {
 	d := DefaultFields()
-	c := &fieldPaths{keys: make(map[string]bool), top: make(map[string][]topKey)}
+	c := &fieldPaths{keys: make(map[string]bool), first: make(map[string]int), top: make(map[string][]topKey)}
 	for _, field := range []struct {
 		name            string
 		into            *[]fieldPath
@@ -58,7 +60,7 @@ func (f Fields) compile() *fieldPaths {
 			if path == "" {
 				continue
 			}
-			*field.into = append(*field.into, compilePath(path))
+			*field.into = append(*field.into, c.path(path))
 			for i, part := range parts {
 				key := strings.ReplaceAll(part, `\`, "")
 				folded := strings.ToLower(key)
@@ -70,6 +72,20 @@ func (f Fields) compile() *fieldPaths {
 		}
 	}
 	return c
+}
+
+// path compiles one path.
+func (c *fieldPaths) path(text string) fieldPath {
+	p := compilePath(text)
+	if p.first != "" {
+		number, known := c.first[p.first]
+		if !known {
+			number = len(c.first)
+			c.first[p.first] = number
+		}
+		p.number = number
+	}
+	return p
 }
 
 // significant tells where the case of a key matters: at the top, and wherever a path may look.

@@ -38,7 +38,7 @@ type Loader struct {
 	// lastSearch found the files of the last inventory, nil where a reading failed since, or folders changed meanwhile.
 	lastSearch *lister
 	// reads counts the files whose content was looked at, for tests.
-	reads int
+	reads atomic.Int64
 }
 
 // known is what is remembered of a file: what it said when it had this identity.
@@ -100,26 +100,33 @@ type outcome struct {
 
 // load is one reading. It is not stable if a folder changed, or a file vanished, meanwhile.
 func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, stable bool, err error) {
+	roles := make(chan rolesRead, 1)
+	go func() { roles <- l.loadRoles() }()
 	list := l.search()
 	candidates := list.candidates
 	problems = slices.Clone(list.problems)
-	declared, rolesID, more := l.loadRoles()
-	problems = append(problems, more...)
-	if l.lastSearch == list && declared == l.lastRoles && len(problems) == 0 && l.unchanged(ctx, candidates) {
-		return l.last, nil, !list.changed(), nil
+	if l.lastSearch == list {
+		r := <-roles
+		if r.declared == l.lastRoles && len(problems)+len(r.problems) == 0 && l.unchanged(ctx, candidates) {
+			return l.last, nil, !list.changed(), nil
+		}
+		roles <- r
 	}
 	l.lastSearch = nil
-	outcomes, err := l.readAll(ctx, candidates)
+	outcomes, changed, err := l.readAll(ctx, candidates)
+	r := <-roles // it writes to l
 	if err != nil {
 		return nil, nil, false, err
 	}
+	declared, rolesID := r.declared, r.id
+	problems = append(problems, r.problems...)
 	stable = true
 	var warnings Problems
 	var kept []outcome
 	files := make(map[string]*known, len(outcomes))
-	for _, o := range outcomes {
+	for i, o := range outcomes {
 		switch {
-		case errors.Is(o.err, errVanished):
+		case o.err != nil:
 			stable = false
 			problems = append(problems, Problem{File: o.path, Message: o.err.Error(), Remedy: "this passes when whoever writes there is done"})
 		case rolesID != (fileID{}) && o.id.same(rolesID):
@@ -131,7 +138,11 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 		default:
 			kept = append(kept, o)
 		}
-		if k := l.files[o.path]; k != nil && o.record != nil {
+		k := changed[i]
+		if k == nil {
+			k = l.files[o.path]
+		}
+		if k != nil && o.record != nil {
 			files[o.record.server.File] = k // the same path, and no second copy of the string
 		}
 	}
@@ -191,12 +202,19 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && absA == absB
 }
 
+// rolesRead is what became of roles.json.
+type rolesRead struct {
+	declared *rolesFile
+	id       fileID
+	problems Problems
+}
+
 // loadRoles reads roles.json, if it changed.
-func (l *Loader) loadRoles() (*rolesFile, fileID, Problems) {
+func (l *Loader) loadRoles() rolesRead {
 	path := l.source.Roles
-	fail := func(message, remedy string) (*rolesFile, fileID, Problems) {
+	fail := func(message, remedy string) rolesRead {
 		l.roles = rolesKnown{}
-		return nil, fileID{}, Problems{{File: path, Message: message, Remedy: remedy}}
+		return rolesRead{problems: Problems{{File: path, Message: message, Remedy: remedy}}}
 	}
 	if path == "" {
 		return fail("no roles file is given", "set inventory.roles to the path of roles.json")
@@ -212,59 +230,71 @@ func (l *Loader) loadRoles() (*rolesFile, fileID, Problems) {
 	case err != nil:
 		return fail("read file: "+cause(err), unreadableRemedy)
 	case l.roles.read && l.roles.id == id && !l.roles.young:
-		return l.roles.declared, id, l.roles.problems
+		return rolesRead{l.roles.declared, id, l.roles.problems}
 	}
-	data, id, problem := readFile(path)
+	var reader fileReader
+	defer reader.close()
+	data, id, problem := reader.read(path)
 	if problem != nil {
 		l.roles = rolesKnown{}
-		return nil, id, Problems{*problem}
+		return rolesRead{nil, id, Problems{*problem}}
 	}
-	l.reads++
+	l.reads.Add(1)
 	hash := maphash.Bytes(l.seed, data)
 	if l.roles.read && l.roles.id.size == id.size && l.roles.hash == hash {
 		l.roles.id, l.roles.young = id, id.young(now)
-		return l.roles.declared, id, l.roles.problems
+		return rolesRead{l.roles.declared, id, l.roles.problems}
 	}
 	declared, problems := parseRoles(File{Path: path, Data: data})
 	l.roles = rolesKnown{id: id, hash: hash, young: id.young(now), read: true, declared: declared, problems: problems}
-	return declared, id, problems
+	return rolesRead{declared, id, problems}
 }
 
-// readAll reads candidates on all processors, and remembers them.
-func (l *Loader) readAll(ctx context.Context, candidates []candidate) ([]outcome, error) {
-	const chunk = 64 // files a task, so that tasks cost nothing beside them
-	outcomes := make([]outcome, len(candidates))
-	changed := make([]*known, len(candidates))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for from := 0; from < len(candidates); from += chunk {
-		to := min(from+chunk, len(candidates))
+// readAll reads candidates on all processors; changed is what to remember of each.
+func (l *Loader) readAll(ctx context.Context, candidates []candidate) (outcomes []outcome, changed []*known, err error) {
+	const chunk = 64 // files at once, so that a processor that is slower than the others gets fewer
+	outcomes, changed = make([]outcome, len(candidates)), make([]*known, len(candidates))
+	var next atomic.Int64
+	var g errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), 1+len(candidates)/chunk) {
 		g.Go(func() error {
-			for i := from; i < to; i++ {
-				if err := gctx.Err(); err != nil {
-					return err
+			r := newCandidateReader(l)
+			defer r.close()
+			for ctx.Err() == nil {
+				to := int(next.Add(chunk))
+				from := min(to-chunk, len(candidates))
+				if from == len(candidates) {
+					break
 				}
-				outcomes[i], changed[i] = l.readOne(candidates[i], l.files[candidates[i].path])
+				for i := from; i < min(to, len(candidates)); i++ {
+					outcomes[i], changed[i] = r.read(candidates[i], l.files[candidates[i].path])
+				}
 			}
-			return nil
+			return ctx.Err()
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	for i, k := range changed {
-		if k != nil {
-			l.files[candidates[i].path] = k
-			l.reads++
-		}
-	}
-	return outcomes, ctx.Err()
+	return outcomes, changed, g.Wait()
 }
 
-// readOne is what a candidate says; changed is what to remember of it, nil where that is what is known already.
-func (l *Loader) readOne(c candidate, before *known) (o outcome, changed *known) {
+// candidateReader reads candidates for a Loader. What one needs is used again for the next.
+type candidateReader struct {
+	*Loader
+	file   fileReader
+	server *serverReader
+	// folder is that of the last file, and datacenter what it stands for.
+	folder, datacenter string
+}
+
+func newCandidateReader(l *Loader) *candidateReader {
+	return &candidateReader{Loader: l, server: newServerReader(l.fields)}
+}
+
+func (r *candidateReader) close() { r.file.close() }
+
+// read is what a candidate says; changed is what to remember of it, nil where that is what is known already.
+func (r *candidateReader) read(c candidate, before *known) (o outcome, changed *known) {
 	o.path = c.path
-	now := l.now()
+	now := r.now()
 	var err error
 	if before != nil || !c.regular { // of a file not seen before, reading tells as much
 		o.id, err = statFile(c.path)
@@ -287,7 +317,7 @@ func (l *Loader) readOne(c candidate, before *known) (o outcome, changed *known)
 		o.record = before.record
 		return o, nil
 	}
-	data, id, problem := readFile(c.path)
+	data, id, problem := r.file.read(c.path)
 	if problem != nil {
 		if _, err := statFile(c.path); errors.Is(err, errVanished) {
 			o.err = errVanished
@@ -296,24 +326,29 @@ func (l *Loader) readOne(c candidate, before *known) (o outcome, changed *known)
 		o.problem = problem
 		return o, nil
 	}
-	changed = &known{id: id, hash: maphash.Bytes(l.seed, data), young: id.young(now)}
+	r.reads.Add(1)
+	changed = &known{id: id, hash: maphash.Bytes(r.seed, data), young: id.young(now)}
 	o.id = id
 	if before != nil && before.id.size == id.size && before.hash == changed.hash {
 		changed.record = before.record
 	} else {
-		changed.record = parseServer(File{Path: c.path, Data: data, Datacenter: datacenterOf(c.path)}, l.fields)
+		changed.record = r.server.read(File{Path: c.path, Data: data, Datacenter: r.datacenterOf(c.path)})
 	}
 	o.record = changed.record
 	return o, changed
 }
 
 // datacenterOf is DatacenterOf for a path that may be relative.
-func datacenterOf(path string) string {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return DatacenterOf(path)
+func (r *candidateReader) datacenterOf(path string) string {
+	folder, _ := filepath.Split(path)
+	if r.folder == folder && folder != "" {
+		return r.datacenter
 	}
-	return DatacenterOf(abs)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	r.folder, r.datacenter = folder, DatacenterOf(path)
+	return r.datacenter
 }
 
 // oncePerFile keeps one of the outcomes that are one file by several paths (links): the path without links, else the first.

@@ -125,10 +125,10 @@ func TestLoadReadsOnlyWhatChanged(t *testing.T) {
 	first := s.load("app01", "hadoop01")
 	reads := func(want int, what string) {
 		t.Helper()
-		if s.loader.reads != want {
-			t.Errorf("%s: %d files were read, want %d", what, s.loader.reads, want)
+		if got := s.loader.reads.Load(); got != int64(want) {
+			t.Errorf("%s: %d files were read, want %d", what, got, want)
 		}
-		s.loader.reads = 0
+		s.loader.reads.Store(0)
 	}
 	reads(3, "first time")
 	if again := s.load("app01", "hadoop01"); again != first {

@@ -23,10 +23,10 @@ type File struct {
 // Parse makes an inventory of the text of roles.json and of the server files, in any order: the outcome does not depend on it.
 // The error is Problems, all of them, and then there is no inventory.
 func Parse(roles File, servers []File, fields Fields) (*Inventory, error) {
-	compiled := fields.compile()
+	reader := newServerReader(fields.compile())
 	records := make([]*record, len(servers))
 	for i, f := range servers {
-		records[i] = parseServer(f, compiled)
+		records[i] = reader.read(f)
 	}
 	declared, problems := parseRoles(roles)
 	inv, problems := assemble(declared, records, problems, nil)

@@ -11,8 +11,12 @@ import (
 type fieldPath struct {
 	text  string
 	steps []step
-	// first is the key that an object must have for the path to match anything, "" where that is not so simple.
-	first string
+	// first is the key that an object must have for the path to match anything, "" where that is not so simple; number is that of the key
+	// among those of all paths.
+	first  string
+	number int
+	// whole says that the path is this key and no more.
+	whole bool
 }
 
 // step is one part of a path: what gjson finds under get, or, where get is empty, every member whose key matches each (every
@@ -34,7 +38,7 @@ func compilePath(path string) fieldPath {
 		return p
 	}
 	if strings.Trim(strings.ToLower(parts[0]), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" {
-		p.first = parts[0]
+		p.first, p.whole = parts[0], len(parts) == 1
 	}
 	var get []string
 	flush := func(each string) {
@@ -156,15 +160,14 @@ func (d *document) matchOf(r gjson.Result) match {
 	return m
 }
 
-// leaves takes lists apart, down to what is no list; nulls are left out.
-func (m match) leaves() []match {
+// appendLeaves takes lists apart, down to what is no list; nulls are left out.
+func (m match) appendLeaves(leaves []match) []match {
 	if !m.value.IsArray() {
 		if m.value.Type == gjson.Null {
-			return nil
+			return leaves
 		}
-		return []match{m}
+		return append(leaves, m)
 	}
-	var leaves []match
 	i := 0
 	m.value.ForEach(func(_, v gjson.Result) bool {
 		offset := -1
@@ -176,7 +179,7 @@ func (m match) leaves() []match {
 			offset = v.Index
 		}
 		i++
-		leaves = append(leaves, match{value: v, offset: offset}.leaves()...)
+		leaves = match{value: v, offset: offset}.appendLeaves(leaves)
 		return true
 	})
 	return leaves

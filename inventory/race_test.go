@@ -59,7 +59,7 @@ func TestVanishedFile(t *testing.T) {
 	s := newShop(t)
 	path := s.path("dc/nyc1/jsons/hadoop01.json")
 	s.remove("dc/nyc1/jsons/hadoop01.json")
-	if o, changed := s.loader.readOne(candidate{path: path}, nil); !errors.Is(o.err, errVanished) || changed != nil {
+	if o, changed := newCandidateReader(s.loader).read(candidate{path: path}, nil); !errors.Is(o.err, errVanished) || changed != nil {
 		t.Errorf("outcome is %+v", o)
 	}
 }
@@ -72,11 +72,12 @@ func TestFileThatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if data, _, stable, err := readOpen(int(f.Fd())); err != nil || !stable || string(data) != shopRoles {
+	var buffer []byte
+	if data, _, stable, err := readOpen(int(f.Fd()), &buffer); err != nil || !stable || string(data) != shopRoles {
 		t.Errorf("read %q, stable %v, error %v", data, stable, err)
 	}
 	// Once read to its end, the file seems shorter than its size: as if it had been cut meanwhile.
-	if _, _, stable, err := readOpen(int(f.Fd())); err != nil || stable {
+	if _, _, stable, err := readOpen(int(f.Fd()), &buffer); err != nil || stable {
 		t.Errorf("stable %v, error %v; want an unstable reading", stable, err)
 	}
 }

@@ -76,22 +76,33 @@ func regular(mode fs.FileMode) error {
 	return &notRegularError{"a device"}
 }
 
+// minBuffer is the least size of a buffer for files, in bytes.
+const minBuffer = 16 << 10
+
 // readTries is how often a file is read that changes meanwhile.
 const readTries = 3
 
-// readFile reads a regular file of at most MaxFileSize, and its identity when that content was in it. It never waits for a
-// writer: what is opened may have become a FIFO since it was looked at.
-func readFile(path string) ([]byte, fileID, *Problem) {
+// fileReader reads files, with one buffer for all of them.
+type fileReader struct {
+	in     openFolder
+	buffer []byte
+}
+
+func (r *fileReader) close() { r.in.close() }
+
+// read reads a regular file of at most MaxFileSize, and its identity when that content was in it. It never waits for a
+// writer: what is opened may have become a FIFO since it was looked at. The content is valid until the next call.
+func (r *fileReader) read(path string) ([]byte, fileID, *Problem) {
 	refuse := func(message, remedy string) ([]byte, fileID, *Problem) {
 		return nil, fileID{}, &Problem{File: path, Message: message, Remedy: remedy}
 	}
 	for range readTries {
 		// System calls of our own: os.File takes two more, which for thousands of small files is a third of the time.
-		fd, err := open(path)
+		fd, err := r.in.openFile(path)
 		if err != nil {
 			return refuse("read file: "+cause(err), unreadableRemedy)
 		}
-		data, id, stable, err := readOpen(fd)
+		data, id, stable, err := readOpen(fd, &r.buffer)
 		_ = unix.Close(fd) // nothing was written
 		var large *tooLargeError
 		switch {
@@ -110,15 +121,6 @@ type tooLargeError struct{ size int64 }
 
 func (e *tooLargeError) Error() string { return fmt.Sprintf("file of %d bytes", e.size) }
 
-// open opens a file for reading, whatever it has become.
-func open(path string) (fd int, err error) {
-	err = again(func() error {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		return err
-	})
-	return fd, err
-}
-
 // again repeats a system call that a signal interrupted.
 func again(call func() error) error {
 	for {
@@ -128,8 +130,8 @@ func again(call func() error) error {
 	}
 }
 
-// readOpen reads an open file. stable is false if it changed meanwhile.
-func readOpen(fd int) (data []byte, id fileID, stable bool, err error) {
+// readOpen reads an open file into a buffer, which grows as it must. stable is false if the file changed meanwhile.
+func readOpen(fd int, buffer *[]byte) (data []byte, id fileID, stable bool, err error) {
 	var before, after unix.Stat_t
 	if err := again(func() error { return unix.Fstat(fd, &before) }); err != nil {
 		return nil, id, false, err
@@ -140,7 +142,10 @@ func readOpen(fd int) (data []byte, id fileID, stable bool, err error) {
 	if before.Size > MaxFileSize {
 		return nil, id, false, &tooLargeError{before.Size}
 	}
-	data = make([]byte, before.Size+1) // one more, to see it grow
+	if int64(len(*buffer)) <= before.Size {
+		*buffer = make([]byte, max(before.Size+1, minBuffer))
+	}
+	data = (*buffer)[:before.Size+1] // one more, to see it grow
 	n := 0
 	for n < int(before.Size) {
 		var more int

@@ -85,22 +85,48 @@ func (f *openFolder) close() {
 	}
 }
 
+// at is an open folder and the name in it that path is.
+func (f *openFolder) at(path string) (fd int, name string, err error) {
+	folder, name := filepath.Split(path)
+	if f.open && f.path == folder {
+		return f.fd, name, nil
+	}
+	f.close()
+	where := folder
+	if where == "" {
+		where = "."
+	}
+	err = again(func() error {
+		fd, err = unix.Open(where, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	f.path, f.fd, f.open = folder, fd, true
+	return fd, name, nil
+}
+
+// openFile opens a file for reading, whatever it has become.
+func (f *openFolder) openFile(path string) (fd int, err error) {
+	folder, name, err := f.at(path)
+	if err != nil {
+		return 0, err
+	}
+	err = again(func() error {
+		fd, err = unix.Openat(folder, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
+}
+
 // holds tells whether path is the regular file of this identity.
 func (f *openFolder) holds(path string, id fileID) bool {
-	folder, name := filepath.Split(path)
-	if !f.open || f.path != folder {
-		f.close()
-		where := folder
-		if where == "" {
-			where = "."
-		}
-		fd, err := unix.Open(where, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return false
-		}
-		f.path, f.fd, f.open = folder, fd, true
+	folder, name, err := f.at(path)
+	if err != nil {
+		return false
 	}
 	var st unix.Stat_t
-	err := again(func() error { return unix.Fstatat(f.fd, name, &st, 0) })
+	err = again(func() error { return unix.Fstatat(folder, name, &st, 0) })
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && id == idOfStat(&st)
 }

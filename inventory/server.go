@@ -3,7 +3,6 @@ package inventory
 import (
 	"path/filepath"
 	"strings"
-	"unique"
 )
 
 // record is what one server file says, and where, for problems that only show when all files are seen together. It holds
@@ -35,26 +34,39 @@ func DatacenterOf(path string) string {
 	return above
 }
 
-// parseServer reads one server file.
-func parseServer(f File, fields *fieldPaths) *record {
-	r := &record{server: &Server{File: f.Path, Name: fileName(f.Path), Datacenter: unique.Make(f.Datacenter).Value()}, broken: true}
-	r.server.Names = []string{r.server.Name}
+// read reads one server file.
+func (sr *serverReader) read(f File) *record {
+	r := &record{server: &Server{File: f.Path, Name: fileName(f.Path), Datacenter: sr.shared(f.Datacenter)}, broken: true}
+	p := serverParser{serverReader: sr, record: r}
+	if r.problems = p.open(f); len(r.problems) == 0 {
+		p.parse()
+		r.broken = len(r.problems) > 0
+	}
+	if r.server.Names == nil {
+		r.server.Names = []string{r.server.Name}
+	}
+	return r
+}
+
+// open takes the document of f, or says what keeps it from being read.
+func (p *serverParser) open(f File) Problems {
 	doc, problem := openDocument(f.Path, f.Data)
 	if problem != nil {
-		r.problems = Problems{*problem}
-		return r
+		return Problems{*problem}
 	}
-	if r.problems = checkSyntax(doc, fields.significant); len(r.problems) > 0 {
-		return r
+	p.doc = doc
+	if members, certain := p.glance.at(doc.text); certain {
+		p.take(members)
+		return nil
+	}
+	if problems := checkSyntax(doc, p.fields.significant); len(problems) > 0 {
+		return problems
 	}
 	if trimmed := strings.TrimLeft(doc.text, " \t\r\n"); trimmed[0] != '{' {
-		r.problems = Problems{doc.problem(len(doc.text)-len(trimmed), "file has no JSON object", "a server's file is one object in braces")}
-		return r
+		return Problems{doc.problem(len(doc.text)-len(trimmed), "file has no JSON object", "a server's file is one object in braces")}
 	}
-	p := serverParser{doc: doc, record: r, fields: fields}
-	p.parse()
-	r.broken = len(r.problems) > 0
-	return r
+	p.take(membersOf(doc))
+	return nil
 }
 
 // fileName is the name of a server whose JSON gives none: the file's, without .json.
