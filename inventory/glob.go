@@ -17,6 +17,8 @@ type lister struct {
 	// folders are those whose entries decide what is found, existing or not, in the order of the search.
 	folders []string
 	ids     []fileID
+	// listed are those of them whose every entry may count.
+	listed []string
 	// links are the links that would be server files.
 	links []string
 	// servers are the folders of which every file may be a server's; single says that there are files that a pattern names.
@@ -214,6 +216,7 @@ func (l *lister) read(folder string) []string {
 // entries is what is in a folder, sorted; nil where there is none.
 func (l *lister) entries(folder string) []fs.DirEntry {
 	l.visit(folder)
+	l.listed = append(l.listed, folder)
 	entries, err := os.ReadDir(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

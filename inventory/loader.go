@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"bulkshaper/inventory/trust"
 )
 
 // Loader reads an inventory again and again, and each time only what changed. It is safe for use by several goroutines.
 type Loader struct {
 	source Source
 	fields *fieldPaths
+	guard  *trust.Guard
 	seed   maphash.Seed
 	now    func() time.Time
 
@@ -62,7 +65,11 @@ type rolesKnown struct {
 // NewLoader makes a loader for src. Nothing is read yet.
 func NewLoader(src Source) *Loader {
 	src.Servers = slices.Clone(src.Servers)
-	return &Loader{source: src, fields: src.Fields.compile(), seed: maphash.MakeSeed(), now: time.Now, files: make(map[string]*known)}
+	var guard *trust.Guard
+	if !src.WritableByOthers {
+		guard = trust.New()
+	}
+	return &Loader{source: src, guard: guard, fields: src.Fields.compile(), seed: maphash.MakeSeed(), now: time.Now, files: make(map[string]*known)}
 }
 
 // loadTries is how often the folders are read again when they change meanwhile.
@@ -104,7 +111,7 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 	go func() { roles <- l.loadRoles() }()
 	list := l.search()
 	candidates := list.candidates
-	problems = slices.Clone(list.problems)
+	problems = append(slices.Clone(list.problems), l.untrusted(list)...)
 	if l.lastSearch == list {
 		r := <-roles
 		if r.declared == l.lastRoles && len(problems)+len(r.problems) == 0 && l.unchanged(ctx, candidates) {
@@ -232,7 +239,7 @@ func (l *Loader) loadRoles() rolesRead {
 	case l.roles.read && l.roles.id == id && !l.roles.young:
 		return rolesRead{l.roles.declared, id, l.roles.problems}
 	}
-	var reader fileReader
+	reader := fileReader{guard: l.guard}
 	defer reader.close()
 	data, id, problem := reader.read(path)
 	if problem != nil {
@@ -286,7 +293,7 @@ type candidateReader struct {
 }
 
 func newCandidateReader(l *Loader) *candidateReader {
-	return &candidateReader{Loader: l, server: newServerReader(l.fields)}
+	return &candidateReader{Loader: l, file: fileReader{guard: l.guard}, server: newServerReader(l.fields)}
 }
 
 func (r *candidateReader) close() { r.file.close() }

@@ -72,12 +72,12 @@ func TestFileThatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var buffer []byte
-	if data, _, stable, err := readOpen(int(f.Fd()), &buffer); err != nil || !stable || string(data) != shopRoles {
+	var r fileReader
+	if data, _, stable, err := r.readOpen(int(f.Fd()), f.Name()); err != nil || !stable || string(data) != shopRoles {
 		t.Errorf("read %q, stable %v, error %v", data, stable, err)
 	}
 	// Once read to its end, the file seems shorter than its size: as if it had been cut meanwhile.
-	if _, _, stable, err := readOpen(int(f.Fd()), &buffer); err != nil || stable {
+	if _, _, stable, err := r.readOpen(int(f.Fd()), f.Name()); err != nil || stable {
 		t.Errorf("stable %v, error %v; want an unstable reading", stable, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"bulkshaper/inventory/trust"
 )
 
 // fileID changes whenever a file's content does, but for changes within one tick of the file system's clock.
@@ -84,6 +86,7 @@ const readTries = 3
 
 // fileReader reads files, with one buffer for all of them.
 type fileReader struct {
+	guard  *trust.Guard
 	in     openFolder
 	buffer []byte
 }
@@ -92,6 +95,7 @@ func (r *fileReader) close() { r.in.close() }
 
 // read reads a regular file of at most MaxFileSize, and its identity when that content was in it. It never waits for a
 // writer: what is opened may have become a FIFO since it was looked at. The content is valid until the next call.
+// What guard refuses is not read, by what fstat says of the file that is open.
 func (r *fileReader) read(path string) ([]byte, fileID, *Problem) {
 	refuse := func(message, remedy string) ([]byte, fileID, *Problem) {
 		return nil, fileID{}, &Problem{File: path, Message: message, Remedy: remedy}
@@ -102,10 +106,14 @@ func (r *fileReader) read(path string) ([]byte, fileID, *Problem) {
 		if err != nil {
 			return refuse("read file: "+cause(err), unreadableRemedy)
 		}
-		data, id, stable, err := readOpen(fd, &r.buffer)
+		data, id, stable, err := r.readOpen(fd, path)
 		_ = unix.Close(fd) // nothing was written
 		var large *tooLargeError
+		var others *trust.Refusal
 		switch {
+		case errors.As(err, &others):
+			problem := Untrusted(others)
+			return nil, fileID{}, &problem
 		case errors.As(err, &large):
 			return refuse(tooLarge(large.size))
 		case err != nil:
@@ -130,8 +138,8 @@ func again(call func() error) error {
 	}
 }
 
-// readOpen reads an open file into a buffer, which grows as it must. stable is false if the file changed meanwhile.
-func readOpen(fd int, buffer *[]byte) (data []byte, id fileID, stable bool, err error) {
+// readOpen reads an open file into the buffer, which grows as it must. stable is false if the file changed meanwhile.
+func (r *fileReader) readOpen(fd int, path string) (data []byte, id fileID, stable bool, err error) {
 	var before, after unix.Stat_t
 	if err := again(func() error { return unix.Fstat(fd, &before) }); err != nil {
 		return nil, id, false, err
@@ -139,13 +147,16 @@ func readOpen(fd int, buffer *[]byte) (data []byte, id fileID, stable bool, err 
 	if err := regular(modeOf(before.Mode)); err != nil {
 		return nil, id, false, err
 	}
+	if refusal := r.guard.File(fd, path, &before); refusal != nil {
+		return nil, id, false, refusal
+	}
 	if before.Size > MaxFileSize {
 		return nil, id, false, &tooLargeError{before.Size}
 	}
-	if int64(len(*buffer)) <= before.Size {
-		*buffer = make([]byte, max(before.Size+1, minBuffer))
+	if int64(len(r.buffer)) <= before.Size {
+		r.buffer = make([]byte, max(before.Size+1, minBuffer))
 	}
-	data = (*buffer)[:before.Size+1] // one more, to see it grow
+	data = r.buffer[:before.Size+1] // one more, to see it grow
 	n := 0
 	for n < int(before.Size) {
 		var more int

@@ -13,4 +13,6 @@ type Source struct {
 	// Servers are glob patterns of folders, or of files, with the servers' JSON.
 	Servers []string
 	Fields  Fields
+	// WritableByOthers says that these files may be, also by those whom package trust refuses.
+	WritableByOthers bool
 }

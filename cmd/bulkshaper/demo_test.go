@@ -31,7 +31,7 @@ func demoBinary(t *testing.T) string {
 	return path
 }
 
-// openFolder is a folder that everybody may use, which those of t.TempDir are not.
+// openFolder is a folder that everybody may use, like /tmp, which those of t.TempDir are not.
 func openFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "demo-test-")
@@ -39,7 +39,7 @@ func openFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
 	return dir

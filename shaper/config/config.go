@@ -31,6 +31,10 @@ type Config struct {
 	Listen    string // metrics.listen
 	WebConfig string // metrics.web_config
 
+	// AllowWritableByOthers says that the inventory and the web config may be writable by others than root and the program's user;
+	// Source says it, too. For the config itself the flag counts, not this.
+	AllowWritableByOthers bool
+
 	Layout   string // "hash" or "list"
 	Takeover bool
 	RunDir   string

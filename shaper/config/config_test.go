@@ -71,7 +71,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 func TestKeysAreReadInFileAndFlag(t *testing.T) {
 	values := map[string]string{
 		"interface": "bond0", "node": "n1", "link-rate": "25gbit", "roles": "/r.json", "servers": "/a,/b/*", "max-shrink": "12.5%",
-		"debounce": "1s", "rescan": "2m", "default-class": "same-cabinet", "ack-class": "", "layout": "list", "takeover": "true",
+		"debounce": "1s", "rescan": "2m", "default-class": "same-cabinet", "ack-class": "", "layout": "list", "takeover": "true", "allow-writable-by-others": "true",
 		"run-dir": "/run/x", "resync": "1h", "listen": "127.0.0.1:1", "web-config": "/w.yml", "log-level": "debug", "log-format": "json",
 	}
 	for _, s := range settings() {

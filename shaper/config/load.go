@@ -11,28 +11,59 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"bulkshaper/inventory"
+	"bulkshaper/inventory/trust"
 )
 
 // Load reads the file at path, "" for none, under the flags and over the defaults. Its error is inventory.Problems: all that
 // is wrong, each with its place.
 func Load(path string, override Overrides) (*Config, error) {
 	if path == "" {
-		return Parse("", nil, override)
+		return parseTrusted("", nil, override)
 	}
-	data, err := readFile(path)
+	var guard *trust.Guard
+	if !override.on(allowFlag) {
+		guard = trust.New()
+	}
+	data, err := readFile(path, guard)
 	if err != nil {
+		var others *trust.Refusal
+		if errors.As(err, &others) {
+			return nil, inventory.Problems{{File: others.Path, Message: others.Message,
+				Remedy: others.Remedy + ", or allow it with --" + allowFlag + " (not in the config itself: whoever may write it could allow himself)"}}
+		}
 		var in *fs.PathError
 		if errors.As(err, &in) {
 			err = fmt.Errorf("%s: %w", in.Op, in.Err)
 		}
 		return nil, inventory.Problems{{File: path, Message: err.Error()}}
 	}
-	return Parse(path, data, override)
+	return parseTrusted(path, data, override)
 }
 
-// readFile reads a regular file of at most a byte more than may be. It does not wait for a writer of a FIFO.
-func readFile(path string) ([]byte, error) {
+// allowFlag is the flag that lets others write the files. As a key it is for all but the file that it stands in.
+const allowFlag = "allow-writable-by-others"
+
+// parseTrusted is Parse, and looks who may write the web config.
+func parseTrusted(path string, data []byte, override Overrides) (*Config, error) {
+	c, err := Parse(path, data, override)
+	if err != nil || c.AllowWritableByOthers || c.WebConfig == "" {
+		return c, err
+	}
+	if refusal := trust.New().Path(c.WebConfig); refusal != nil {
+		return nil, inventory.Problems{inventory.Untrusted(refusal)}
+	}
+	return c, nil
+}
+
+// readFile reads a regular file of at most a byte more than may be. It does not wait for a writer of a FIFO. What guard refuses is
+// a *trust.Refusal.
+func readFile(path string, guard *trust.Guard) ([]byte, error) {
+	if refusal := guard.Walk().To(path); refusal != nil {
+		return nil, refusal
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -44,6 +75,13 @@ func readFile(path string) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("is not a regular file (mode %s)", info.Mode())
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, err
+	}
+	if refusal := guard.File(int(f.Fd()), path, &st); refusal != nil {
+		return nil, refusal
 	}
 	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
 }
@@ -62,6 +100,7 @@ func Parse(name string, data []byte, override Overrides) (*Config, error) {
 		d.config(root, c)
 	}
 	d.override(override, c)
+	c.Source.WritableByOthers = c.AllowWritableByOthers
 	d.check(c)
 	if len(d.problems) > 0 {
 		return nil, d.sorted()

@@ -75,6 +75,12 @@ func (o Overrides) Given(flag string) bool {
 	return ok
 }
 
+// on tells whether the flag, one of kind Bool, was set to true.
+func (o Overrides) on(flag string) bool {
+	values := o.given[flag]
+	return len(values) == 1 && strings.EqualFold(values[0], "true")
+}
+
 // setting is a key with the way to its field. set gets one value, those of kind Paths any number.
 type setting struct {
 	Key
@@ -98,7 +104,9 @@ func settings() []setting {
 		text("default-class", "default_class", "the `class` of what no rule matches", func(c *Config) *string { return &c.DefaultClass }, checkGiven),
 		text("ack-class", "ack_class", "the `class` of pure TCP acknowledgements (not available yet)", func(c *Config) *string { return new(string) }, checkAckClass),
 		text("layout", "layout", "how the `filters` stand in the kernel: hash or list", func(c *Config) *string { return &c.Layout }, oneOf("hash", "list")),
-		takeover(),
+		boolean("takeover", "takeover", "replace a root qdisc that somebody else made", func(c *Config) *bool { return &c.Takeover }),
+		boolean(allowFlag, "allow_writable_by_others", "use config and inventory though others than root and this user may write them",
+			func(c *Config) *bool { return &c.AllowWritableByOthers }),
 		file("run-dir", "run_dir", "`folder` for what the program keeps while it runs", func(c *Config) *string { return &c.RunDir }, checkGiven),
 		duration("resync", "resync", "how `often` the kernel is read back and repaired without a notification",
 			func(c *Config) *time.Duration { return &c.Resync }, shortestPeriod),
@@ -160,18 +168,18 @@ func servers() setting {
 	}
 }
 
-func takeover() setting {
+func boolean(flag, yaml, usage string, field func(*Config) *bool) setting {
 	return setting{
-		Key: Key{Flag: "takeover", YAML: "takeover", Kind: Bool, Usage: "replace a root qdisc that somebody else made"},
+		Key: Key{Flag: flag, YAML: yaml, Kind: Bool, Usage: usage},
 		set: func(c *Config, values []string) error {
 			v := strings.ToLower(values[0])
 			if v != "true" && v != "false" {
 				return fmt.Errorf("%q is neither true nor false", values[0])
 			}
-			c.Takeover = v == "true"
+			*field(c) = v == "true"
 			return nil
 		},
-		get: func(c *Config) string { return strconv.FormatBool(c.Takeover) },
+		get: func(c *Config) string { return strconv.FormatBool(*field(c)) },
 	}
 }
 
