@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"bulkshaper/shaper/kernel/lab"
+	"bulkshaper/shaper/kernel/lab/traffic"
 	"bulkshaper/shaper/tc"
 )
 
@@ -23,43 +25,101 @@ func demoCommand() *cobra.Command {
 to get and got. Then it corrects a server's cabinet in the inventory while traffic to that server runs, and shows what that
 did. It takes about twenty seconds, touches nothing of the machine's own network and leaves nothing behind.
 
-It is a test of its own as well: where something is not as it should be it says so and exits with 1. It needs root, or a
-machine that lets its users make user namespaces.`,
-		Example: "  bulkshaper demo\n  bulkshaper demo --rate 50mbit --format json",
+--scenario incident replays what bulkshaper is for, in about a minute: services that run well until a copy starts, and then fail
+although no port is full; every bulk port slowed tenfold; the daemon on every node instead; a cabinet that gets twice the bulk
+nodes, with fixed rates and with shares; and an edit of the inventory. --out FOLDER draws it, as incident.svg and incident.png, and
+writes the figures to incident.json.
+
+It is a test of its own as well: where something is not as it should be it says so and exits with 1. Where the machine was too busy
+for a measurement to mean anything it says "not measurable", and exits with 1 as well. It needs root, or a machine that lets its
+users make user namespaces.`,
+		Example: "  bulkshaper demo\n  bulkshaper demo --rate 50mbit --format json\n  bulkshaper demo --scenario incident --out /tmp/incident",
 		Args:    cobra.NoArgs,
 	}
-	duration := c.Flags().Duration("duration", 5*time.Second, "how long to measure")
-	rate := c.Flags().String("rate", "100mbit", "the rate of the nodes' links: less for a slow machine")
+	flags := c.Flags()
+	duration := flags.Duration("duration", 5*time.Second, "how long to measure")
+	rate := flags.String("rate", "100mbit", "the rate of the nodes' links: less for a slow machine")
+	scenario := flags.String("scenario", "", "a story instead: incident")
+	out := flags.String("out", "", "`folder` for the story's picture and figures")
+	congestion := flags.String("congestion", "", "the story's TCP congestion control (default: the kernel's)")
+	short := flags.Bool("short", false, "measure each phase of the story for two seconds only: enough for the verdict")
 	format := addFormat(c, "text", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := format.check(); err != nil {
 			return err
 		}
-		link, err := tc.ParseBitRate(*rate)
-		if err != nil {
-			return wrong(fmt.Errorf("--rate: %w", err))
-		}
-		if link < minDemoRate || link > maxDemoRate {
-			return wrong(fmt.Errorf("--rate %s: use %s to %s", *rate, minDemoRate, maxDemoRate))
-		}
-		if *duration < minDemoDuration || *duration > maxDemoDuration {
-			return wrong(fmt.Errorf("--duration %s: use %s to %s", *duration, minDemoDuration, maxDemoDuration))
-		}
-		d := &demo{link: link, duration: *duration, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
-		err = d.run(c.Context())
-		if errors.Is(err, lab.ErrPermission) && os.Geteuid() != 0 {
-			code, err := lab.InUserNamespace(c.Context(), []string{"demo", "--duration", duration.String(), "--rate", *rate, "--format", format.value})
+		var tell func(context.Context) error
+		switch *scenario {
+		case "":
+			for _, name := range []string{"out", "congestion", "short"} {
+				if flags.Changed(name) {
+					return wrong(fmt.Errorf("--%s is for --scenario incident", name))
+				}
+			}
+			link, err := tc.ParseBitRate(*rate)
 			if err != nil {
-				return fmt.Errorf("build lab: %w", err)
+				return wrong(fmt.Errorf("--rate: %w", err))
 			}
-			if code != exitDone {
-				return &codedError{code: code}
+			if link < minDemoRate || link > maxDemoRate {
+				return wrong(fmt.Errorf("--rate %s: use %s to %s", *rate, minDemoRate, maxDemoRate))
 			}
-			return nil
+			if *duration < minDemoDuration || *duration > maxDemoDuration {
+				return wrong(fmt.Errorf("--duration %s: use %s to %s", *duration, minDemoDuration, maxDemoDuration))
+			}
+			d := &demo{link: link, duration: *duration, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
+			tell = d.run
+		case "incident":
+			for _, name := range []string{"rate", "duration"} {
+				if flags.Changed(name) {
+					return wrong(fmt.Errorf("--%s is not for a scenario", name))
+				}
+			}
+			options := longStory()
+			if *short {
+				options = shortStory()
+			}
+			options.congestion, options.out, options.json = *congestion, *out, format.value == "json"
+			s := &story{options: options, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
+			tell = s.run
+		default:
+			return wrong(fmt.Errorf("--scenario %q: there is one, incident", *scenario))
+		}
+		err := tell(c.Context())
+		if errors.Is(err, lab.ErrPermission) && os.Geteuid() != 0 {
+			return demoInUserNamespace(c)
 		}
 		return err
 	}
+	c.AddCommand(trafficCommand())
 	return c
+}
+
+// demoInUserNamespace runs the command once more, with the flags that were given, as root of a user namespace.
+func demoInUserNamespace(c *cobra.Command) error {
+	args := []string{"demo"}
+	c.Flags().Visit(func(f *pflag.Flag) { args = append(args, "--"+f.Name+"="+f.Value.String()) })
+	code, err := lab.InUserNamespace(c.Context(), args)
+	if err != nil {
+		return fmt.Errorf("build lab: %w", err)
+	}
+	if code != exitDone {
+		return &codedError{code: code}
+	}
+	return nil
+}
+
+// trafficCommand is what the workers of the scenario run.
+func trafficCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "traffic KIND SERVER...", Hidden: true, Args: cobra.MinimumNArgs(1), Short: "Traffic of the scenario, for the program itself to run",
+		RunE: func(c *cobra.Command, args []string) error {
+			guests, err := lab.Guests(args[1:])
+			if err != nil {
+				return wrong(err)
+			}
+			return traffic.Serve(c.Context(), args[0], guests, os.Stdin, os.Stdout)
+		},
+	}
 }
 
 // The least rate still gives the smallest class more than its burst and queue in the least time; above the most, two cores

@@ -69,7 +69,12 @@ func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &demoNode{host: d.cluster.Host(name), status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(runDir, "log")} // not in the folder that is watched for edits
+	return startNode(d.cluster.Host(name), cfg, runDir)
+}
+
+// startNode runs a daemon on a server, with its log in its run folder, which is not watched for edits.
+func startNode(host *lab.Host, cfg, runDir string) (_ *demoNode, err error) {
+	n := &demoNode{host: host, status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(runDir, "log")}
 	log, err := os.Create(n.logFile)
 	if err != nil {
 		return nil, fmt.Errorf("make log: %w", err)
@@ -141,8 +146,11 @@ func (n *demoNode) close() error {
 }
 
 // logTail is the end of what the daemon wrote, for an error.
-func (n *demoNode) logTail() string {
-	text, err := os.ReadFile(n.logFile)
+func (n *demoNode) logTail() string { return fileTail(n.logFile) }
+
+// fileTail is the end of a log, to go behind an error.
+func fileTail(path string) string {
+	text, err := os.ReadFile(path)
 	if err != nil || len(text) == 0 {
 		return ""
 	}

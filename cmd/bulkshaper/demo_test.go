@@ -219,6 +219,7 @@ func testDemoFails(t *testing.T, binary string) {
 func TestDemoUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"--rate", "100"}, {"--rate", "1mbit"}, {"--rate", "10gbit"}, {"--duration", "1s"}, {"--duration", "1h"}, {"--format", "xml"}, {"now"},
+		{"--scenario", "accident"}, {"--short"}, {"--out", "/tmp"}, {"--scenario", "incident", "--rate", "50mbit"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), append([]string{"demo"}, args...), &stdout, &stderr); code != exitWrong || stderr.Len() == 0 || stdout.Len() != 0 {

@@ -171,7 +171,7 @@ func up(h *netlink.Handle, name string) error {
 	return nil
 }
 
-// limited puts a TBF on what leaves by the interface.
+// limited puts a TBF on what leaves by the interface, or gives the one that is there other parameters.
 func limited(h *netlink.Handle, name string, limit Limit) error {
 	if limit.Rate == 0 {
 		return nil
@@ -180,7 +180,7 @@ func limited(h *netlink.Handle, name string, limit Limit) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", name, err)
 	}
-	err = h.QdiscAdd(&netlink.Tbf{
+	err = h.QdiscReplace(&netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
 		Rate:       limit.Rate.BytesPerSecond(),
 		Buffer:     uint32(tc.TicksOf(limit.burst(), limit.Rate)),

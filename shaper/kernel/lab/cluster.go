@@ -1,8 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -31,6 +34,11 @@ type Host struct {
 
 // Host finds a server by its name; nil if the topology has none of that name.
 func (c *Cluster) Host(name string) *Host { return c.hosts[name] }
+
+// Hosts are all servers, by name.
+func (c *Cluster) Hosts() []*Host {
+	return slices.SortedFunc(maps.Values(c.hosts), func(a, b *Host) int { return cmp.Compare(a.Name, b.Name) })
+}
 
 // Namespaces is how many there are.
 func (c *Cluster) Namespaces() int { return len(c.namespaces) }
@@ -71,6 +79,18 @@ func (c *Cluster) Uplink(cabinet string) (up, down Counters, err error) {
 
 // Port reads what the switch sent to the server h.
 func (h *Host) Port() (Counters, error) { return h.cluster.switches[h.Cabinet].counters(h.Name) }
+
+// SetWire limits the wire of h anew, as a switch does whose port is set to another speed. It must have had a limit; what waits at
+// either end goes on waiting.
+func (h *Host) SetWire(limit Limit) error {
+	if h.Wire.Rate == 0 || limit.Rate == 0 {
+		return fmt.Errorf("limit the wire of %s to %s: it has no limit, or shall have none", h.Name, limit.Rate)
+	}
+	set := func(n *Namespace, name string) error {
+		return n.netlink(func(handle *netlink.Handle) error { return limited(handle, name, limit) })
+	}
+	return errors.Join(set(h.Namespace, wire), set(h.cluster.switches[h.Cabinet], h.Name))
+}
 
 func (n *Namespace) counters(name string) (c Counters, err error) {
 	err = n.netlink(func(h *netlink.Handle) error {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -123,17 +124,69 @@ func (n *Namespace) Listen(ctx context.Context, at netip.AddrPort) (*net.TCPList
 	return l.(*net.TCPListener), nil
 }
 
-// Dial connects from the namespace to a TCP port.
+// Dial connects from the namespace to a TCP port. No thread waits for the connection, so there may be many at once.
 func (n *Namespace) Dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
-	var c net.Conn
+	conn, err := n.dial(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("%s: connect to %s: %w", n.name, to, err)
+	}
+	return conn, nil
+}
+
+func (n *Namespace) dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+	fd := -1
 	err := n.Do(func() (err error) {
-		c, err = new(net.Dialer).DialContext(ctx, "tcp", to.String())
-		return err
+		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+		return os.NewSyscallError("socket", err)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", n.name, err)
+		return nil, err
 	}
-	return c.(*net.TCPConn), nil
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()})
+	file := os.NewFile(uintptr(fd), "tcp")
+	defer file.Close()
+	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		return nil, os.NewSyscallError("connect", err)
+	}
+	if err := connected(ctx, file); err != nil {
+		return nil, err
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	tcp := conn.(*net.TCPConn)
+	return tcp, tcp.SetNoDelay(true)
+}
+
+// connected waits until a socket has connected.
+func connected(ctx context.Context, file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = file.SetWriteDeadline(time.Unix(1, 0)) }) // it fails only when nobody waits any more
+	defer stop()
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		if _, err := unix.Getpeername(int(fd)); err == nil {
+			return true
+		}
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil {
+			failed = os.NewSyscallError("getsockopt", err)
+		} else if code != 0 {
+			failed = os.NewSyscallError("connect", unix.Errno(code))
+		}
+		return failed != nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failed != nil:
+		return failed
+	}
+	return err
 }
 
 // ListenUDP opens a UDP port in the namespace.

@@ -20,25 +20,33 @@ type Process struct {
 // process dies, however that happens, and has a process group of its own, so that the interrupt of a terminal does not reach
 // it.
 func (h *Host) Start(path string, args, env []string, output *os.File) (*Process, error) {
-	p := &Process{done: make(chan struct{})}
+	var p *Process
 	err := h.Do(func() (err error) {
-		// The death signal comes when the starting thread ends; Do's thread goes home and lives on (see prctl(2)).
-		p.process, err = os.StartProcess(path, append([]string{path}, args...), &os.ProcAttr{
-			Dir: "/", Env: env, Files: []*os.File{nil, output, output},
-			Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true},
-		})
+		p, err = h.cluster.start(path, args, &os.ProcAttr{Dir: "/", Env: env, Files: []*os.File{nil, output, output}})
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s on %s: %w", path, h.Name, err)
 	}
+	return p, nil
+}
+
+// start runs a program in the namespace that the calling thread is in.
+func (c *Cluster) start(path string, args []string, attr *os.ProcAttr) (*Process, error) {
+	// The death signal comes when the starting thread ends; a thread that was in a namespace goes home and lives on (see prctl(2)).
+	attr.Sys = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	process, err := os.StartProcess(path, append([]string{path}, args...), attr)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{process: process, done: make(chan struct{})}
 	go func() {
 		p.state, p.err = p.process.Wait()
 		close(p.done)
 	}()
-	h.cluster.mu.Lock()
-	h.cluster.processes = append(h.cluster.processes, p)
-	h.cluster.mu.Unlock()
+	c.mu.Lock()
+	c.processes = append(c.processes, p)
+	c.mu.Unlock()
 	return p, nil
 }
 

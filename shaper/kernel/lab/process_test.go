@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 		select {}
 	case "parent":
 		os.Exit(parent())
+	case "guest":
+		os.Exit(guest(os.Args[1:]))
 	case "user":
 		os.Setenv(roleVariable, "root")
 		code, err := InUserNamespace(context.Background(), nil)

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bulkshaper/shaper/kernel/lab"
+	"bulkshaper/shaper/kernel/lab/traffic"
+	"bulkshaper/shaper/tc"
+)
+
+// The cluster of the story has links of a tenth of the incident's, and uplinks of a hundredth: two cores have to carry it all. What
+// matters are ratios: a cabinet's nodes together can send four times what its uplink takes.
+const (
+	storyLink   = tc.BitRate(100_000_000)
+	storyUplink = tc.BitRate(100_000_000)
+	// storySlow is the old remedy: every bulk port at a tenth.
+	storySlow = storyLink / 10
+	// storyAppLink is the link of a node of the services, which is not what is short.
+	storyAppLink = tc.BitRate(1_000_000_000)
+	// storyDisk is how fast the copies within a cabinet are read: more than their class's rate, and so little that no port is full
+	// without shaping.
+	storyDisk = 34_000_000 // bits of payload per second
+	// storyFlows is the number of connections of a copy across the cabinets.
+	storyFlows = 3
+)
+
+// Rates of the classes in the config, in percent of the link. Four nodes take 80 % of the uplink.
+const (
+	storySame  = 30
+	storyCross = 20
+	storyUse   = 80 // of the uplink, for shares
+)
+
+// storyServer is a server of the story.
+type storyServer struct {
+	name, role, cabinet, address string
+	joins                        int // 1 for those that come when the cabinet doubles
+}
+
+// storyServers are two cabinets. Those that double the first one stand there from the start, idle and in nobody's inventory.
+func storyServers() []storyServer {
+	servers := []storyServer{
+		{"app01", "app", "b12", "10.1.12.101", 0}, {"app02", "app", "b13", "10.1.13.101", 0},
+	}
+	for i := 1; i <= 12; i++ {
+		s := storyServer{name: fmt.Sprintf("hadoop%02d", i), role: bulkRole, cabinet: "b12"}
+		if i > 4 && i <= 8 {
+			s.cabinet = "b13"
+		}
+		if i > 8 {
+			s.joins = 1
+		}
+		s.address = fmt.Sprintf("10.1.%s.%d", s.cabinet[1:], 10+i)
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+func storyServerOf(name string) storyServer {
+	for _, s := range storyServers() {
+		if s.name == name {
+			return s
+		}
+	}
+	return storyServer{}
+}
+
+// serviceNodes are the servers that earn the money.
+func serviceNodes() []string { return []string{"app01", "app02"} }
+
+// storyCabinets are the cabinets by name, with their networks.
+func storyCabinets() map[string]string {
+	return map[string]string{"b12": "10.1.12.0/24", "b13": "10.1.13.0/24"}
+}
+
+func storyTopology(congestion string) lab.Topology {
+	t := lab.Topology{Congestion: congestion}
+	for _, name := range []string{"b12", "b13"} {
+		// A burst of less than a millisecond, and a queue as a switch has it.
+		cabinet := lab.Cabinet{Name: name, Prefix: netip.MustParsePrefix(storyCabinets()[name]),
+			Uplink: lab.Limit{Rate: storyUplink, Burst: 10_000, Queue: 80 * time.Millisecond}}
+		for _, s := range storyServers() {
+			if s.cabinet != name {
+				continue
+			}
+			rate := storyLink
+			if s.role != bulkRole {
+				rate = storyAppLink
+			}
+			cabinet.Servers = append(cabinet.Servers, lab.Server{Name: s.name, Address: netip.MustParseAddr(s.address), Wire: lab.Limit{Rate: rate}})
+		}
+		t.Cabinets = append(t.Cabinets, cabinet)
+	}
+	return t
+}
+
+// storyServiceKind names what is asked for, and how late an answer may be.
+type storyServiceKind struct {
+	Name     string
+	Deadline time.Duration
+	// Judged services have to be live, and are broken by the copy. Of the others the story only tells: kept connections are sometimes
+	// lucky, and some are asked too seldom.
+	MustLive, MustBreak bool
+}
+
+func storyKinds() []storyServiceKind {
+	return []storyServiceKind{
+		{"RPC, fresh", 100 * time.Millisecond, true, true},
+		{"RPC, kept", 100 * time.Millisecond, true, false},
+		{"DNS", 50 * time.Millisecond, true, true},
+		{"database", 250 * time.Millisecond, false, false},
+		{"RPC of a bulk node", 100 * time.Millisecond, false, false},
+	}
+}
+
+// storyRequests are the services as they are asked, kind for kind in the order of storyKinds.
+func storyRequests() []traffic.Service {
+	var all []traffic.Service
+	for _, way := range [][2]string{{"app01", "app02"}, {"app02", "app01"}} {
+		service := func(kind traffic.Kind, perSecond float64, work time.Duration, answer int) {
+			all = append(all, traffic.Service{Kind: kind, From: way[0], To: way[1],
+				Every: time.Duration(float64(time.Second) / perSecond), Work: work, Answer: answer})
+		}
+		service(traffic.Fresh, 50, 10*time.Millisecond, 200)
+		service(traffic.Kept, 50, 10*time.Millisecond, 200)
+		service(traffic.Query, 50, 5*time.Millisecond, 120)
+		service(traffic.Kept, 0.5, 10*time.Millisecond, 64<<10)
+	}
+	return append(all, traffic.Service{Kind: traffic.Fresh, From: "hadoop01", To: "app02", Every: 50 * time.Millisecond, Work: 10 * time.Millisecond, Answer: 200})
+}
+
+// kindOf is the kind of a service of storyRequests.
+func kindOf(service int) int {
+	if service == len(storyRequests())-1 {
+		return len(storyKinds()) - 1
+	}
+	return service % (len(storyKinds()) - 1)
+}
+
+// copies are those between the nodes in use: each to each in the other cabinet, and one within each cabinet.
+func (s *story) copies() []traffic.Copy {
+	var all []traffic.Copy
+	for _, from := range s.inUse {
+		for _, to := range s.inUse {
+			if storyServerOf(from).cabinet != storyServerOf(to).cabinet {
+				all = append(all, traffic.Copy{Pair: traffic.Pair{From: from, To: to}, Flows: storyFlows})
+			}
+		}
+	}
+	for _, pair := range samePairs() {
+		all = append(all, traffic.Copy{Pair: pair, Flows: 1, Pace: storyDisk})
+	}
+	return all
+}
+
+func samePairs() []traffic.Pair {
+	return []traffic.Pair{{From: "hadoop03", To: "hadoop04"}, {From: "hadoop07", To: "hadoop08"}}
+}
+
+func (s *story) runDir(node string) string { return filepath.Join(s.dir, "run", node) }
+
+// writeInventory makes the files say that the nodes in use are the bulk nodes, a renamed file each.
+func (s *story) writeInventory() error {
+	folder := filepath.Join(s.dir, "nyc1", "jsons")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	roles := struct {
+		Servers []string            `json:"servers"`
+		Roles   []string            `json:"roles"`
+		Mapping map[string][]string `json:"mapping"`
+	}{Roles: []string{"app", bulkRole}, Mapping: map[string][]string{"app": serviceNodes(), bulkRole: s.inUse}}
+	for _, name := range append(serviceNodes(), s.inUse...) {
+		roles.Servers = append(roles.Servers, name)
+		server := storyServerOf(name)
+		file := filepath.Join(folder, name+".json")
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if err := writeJSONFile(file, map[string]any{"name": name, "ip_address": server.address, "cabinet": server.cabinet}); err != nil {
+			return err
+		}
+	}
+	return writeJSONFile(filepath.Join(s.dir, "roles.json"), roles)
+}
+
+// writeStoryConfig writes a node's config; cross is the rate of its class for other cabinets.
+func (s *story) writeStoryConfig(node, cross string) (string, error) {
+	path := filepath.Join(s.dir, node+".yaml")
+	text := fmt.Sprintf(`interface: %s
+node: %s
+link_rate: %s
+inventory: {roles: roles.json, servers: [nyc1/jsons]}
+classes:
+  same-cabinet:  {id: 10,  rate: %d%%}
+  cross-cabinet: {id: 20,  rate: %s}
+  default:       {id: 100, rate: 20%%}
+default_class: default
+rules:
+  - {name: same-cabinet,  match: {cabinet: same}, class: same-cabinet}
+  - {name: cross-cabinet, match: {role: %s}, class: cross-cabinet}
+metrics: {listen: "127.0.0.1:9825"}
+run_dir: %q
+`, lab.Interface, node, storyLink, storySame, cross, bulkRole, s.runDir(node))
+	scratch := filepath.Join(s.dir, "."+node+".new")
+	if err := os.WriteFile(scratch, []byte(text), 0o644); err != nil {
+		return "", fmt.Errorf("write config: %w", err)
+	}
+	if err := os.Rename(scratch, path); err != nil {
+		return "", fmt.Errorf("write config: %w", err)
+	}
+	return path, nil
+}
+
+// fixedCross and sharedCross are the two ways to write the rate.
+func fixedCross() string { return fmt.Sprintf("%d%%", storyCross) }
+
+func sharedCross() string {
+	return fmt.Sprintf("{of: %s, use: %d%%, among: {role: %s, cabinet: same}}", storyUplink, storyUse, bulkRole)
+}
