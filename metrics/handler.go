@@ -20,6 +20,8 @@ type HandlerOptions struct {
 	Gatherer prometheus.Gatherer
 	// Source has the status.
 	Source Source
+	// Meter knows what the classes send; without it the status does not say.
+	Meter *shaper.Meter
 	// Ready is nil once the interface was shaped as planned for the first time; Healthy is nil while the loop turns.
 	// A missing one counts as always nil.
 	Ready, Healthy func() error
@@ -28,7 +30,7 @@ type HandlerOptions struct {
 	Version string
 }
 
-// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status and an index. Nothing that it serves changes anything, and
+// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status, /api/v1/rates and an index. Nothing that it serves changes anything, and
 // only GET and HEAD are answered.
 func NewHandler(o HandlerOptions) http.Handler {
 	mux := http.NewServeMux()
@@ -36,6 +38,11 @@ func NewHandler(o HandlerOptions) http.Handler {
 	mux.Handle("GET /-/healthy", stateHandler("healthy", o.Healthy))
 	mux.Handle("GET /-/ready", stateHandler("ready", o.Ready))
 	mux.Handle("GET /api/v1/status", statusHandler(o))
+	if o.Meter != nil {
+		mux.HandleFunc("GET /api/v1/rates", func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, o.Meter.Recent(o.Source.Snapshot().Classes))
+		})
+	}
 	mux.Handle("GET /{$}", indexHandler(o))
 	return http.MaxBytesHandler(secure(mux), 0) // nobody has to send us a body
 }
@@ -78,7 +85,11 @@ func statusHandler(o HandlerOptions) http.Handler {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "read counters: " + err.Error()})
 			return
 		}
-		writeJSON(w, http.StatusOK, shaper.StatusOf(snap, stats))
+		status := shaper.StatusOf(snap, stats)
+		if o.Meter != nil {
+			o.Meter.Fill(&status, stats)
+		}
+		writeJSON(w, http.StatusOK, status)
 	})
 }
 

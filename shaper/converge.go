@@ -16,8 +16,8 @@ import (
 
 // Outcome is what one pass from observation to read-back did.
 type Outcome struct {
-	// State is the last one observed.
-	State tc.State
+	// Before is what was compared, State the last one observed.
+	Before, State tc.State
 	// Changes is what was found to do at the start; its operations are those tried.
 	Changes *diff.Changes
 	Results []tc.Result
@@ -48,7 +48,7 @@ var ErrNotConverged = errors.New("the kernel does not hold what it accepted")
 func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options, keep func(tc.Handle) bool) (Outcome, error) {
 	start := time.Now()
 	state, changes, err := compute(ctx, k, state, want, options)
-	out := Outcome{State: state}
+	out := Outcome{Before: state, State: state}
 	if err != nil {
 		return out, err
 	}
@@ -76,7 +76,7 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	if hidden := diff.HiddenTables(out.Results); len(hidden) > 0 && len(options.BannedTables) < maxHidden {
 		options.BannedTables = append(slices.Clone(options.BannedTables), hidden...)
 		again, err := Converge(ctx, k, after, want, options, keep)
-		again.Results, again.Took = append(out.Results, again.Results...), time.Since(start)
+		again.Before, again.Results, again.Took = state, append(out.Results, again.Results...), time.Since(start)
 		return again, err
 	}
 	if failed != nil {

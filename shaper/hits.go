@@ -3,9 +3,11 @@ package shaper
 import (
 	"cmp"
 	"net/netip"
+	"time"
 
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/policy"
 	"bulkshaper/shaper/tc"
 )
 
@@ -27,10 +29,11 @@ type RuleMatch struct {
 // lacks those that are gone, would look to Prometheus like all of it sent once more.
 type hits struct {
 	last    tc.State   // the last reading
-	plan    *plan.Plan // that rules is of
-	rules   map[netip.Prefix]string
+	plan    *plan.Plan // that wanted is of
+	wanted  map[netip.Prefix]*policy.Destination
 	packets map[string]uint64 // by rule
 	counted bool              // the kernel was seen to count
+	top     ranking
 }
 
 // filterKey tells filters apart over time: another prefix under the same handle is another filter.
@@ -44,25 +47,29 @@ func (h *hits) follow(p *plan.Plan) {
 	if p == h.plan {
 		return
 	}
-	h.plan, h.rules = p, nil
+	h.plan, h.wanted = p, nil
 }
 
-// index makes rules of the plan; it is not needed where the kernel does not count.
+// index makes wanted of the plan; it is not needed where the kernel does not count.
 func (h *hits) index() {
-	if h.plan == nil || h.rules != nil {
+	if h.plan == nil || h.wanted != nil {
 		return
 	}
-	h.rules = make(map[netip.Prefix]string, len(h.plan.Destinations))
-	for _, d := range h.plan.Destinations {
-		h.rules[d.Prefix] = cmp.Or(d.Rule, DefaultRule)
+	h.wanted = make(map[netip.Prefix]*policy.Destination, len(h.plan.Destinations))
+	for i := range h.plan.Destinations {
+		h.wanted[h.plan.Destinations[i].Prefix] = &h.plan.Destinations[i]
 	}
 }
 
 // add takes in a reading, by the rules of the plan that was in force until then.
-func (h *hits) add(state tc.State) {
+func (h *hits) add(state tc.State) { h.addAt(state, time.Now()) }
+
+func (h *hits) addAt(state tc.State, at time.Time) {
 	last := h.last
 	h.last = tc.State{Link: tc.Link{Index: state.Link.Index}, Filters: state.Filters, Hits: state.Hits}
 	first := last.Link.Index != state.Link.Index
+	h.top.begin()
+	defer h.top.end(at, first)
 	if !first && len(state.Hits) > 0 && len(last.Hits) == len(state.Hits) && &last.Filters[0] == &state.Filters[0] {
 		// The very list of the last reading: mostly a few of many filters have counted.
 		for i, count := range state.Hits {
@@ -86,8 +93,8 @@ func (h *hits) add(state tc.State) {
 // count adds what a filter counted from one reading to the next.
 func (h *hits) count(key filterKey, before, now uint64) {
 	h.index()
-	rule, known := h.rules[key.destination]
-	if !known {
+	d := h.wanted[key.destination]
+	if d == nil {
 		return
 	}
 	if now >= before {
@@ -96,7 +103,8 @@ func (h *hits) count(key filterKey, before, now uint64) {
 	if h.packets == nil {
 		h.packets = map[string]uint64{}
 	}
-	h.packets[rule] += now
+	h.packets[cmp.Or(d.Rule, DefaultRule)] += now
+	h.top.add(d, now)
 }
 
 // keyOf is what f is known by, if it is one of ours for a destination.
@@ -141,5 +149,5 @@ func (h *hits) matches(rules []config.Rule) []RuleMatch {
 // countHits adds a reading of the filters and publishes the sums.
 func (l *Loop) countHits(state tc.State) {
 	l.hits.add(state)
-	l.publish(func(s *Snapshot) { s.RuleMatches = l.hits.matches(l.input.Config.Rules) })
+	l.publish(func(s *Snapshot) { s.RuleMatches, s.Top = l.hits.matches(l.input.Config.Rules), l.hits.top.last })
 }

@@ -40,6 +40,8 @@ var forbidden = []struct {
 	{".", "github.com/fsnotify/", []string{"inventory/watch"}, "watching has one room"},
 	{".", "github.com/prometheus/", []string{"metrics", "cmd"}, "the core counts through Recorder"},
 	{".", "github.com/spf13/", []string{"cmd"}, "flags are wiring"},
+	{".", "charm.land/", []string{"cmd/bulkshaper"}, "screens are for commands"},
+	{"cmd/bulkshaper/view", "bulkshaper/shaper/kernel", nil, "what is shown is given, not asked for"},
 	// What cmd/bench measures is the installed program and tc, and it is not installed itself.
 	{".", "os/exec", []string{"cmd/bench"}, "the program runs no other program"},
 	{".", "testing", []string{"shaper/kernel/kerneltest"}, "test helpers stay in test files"},

@@ -14,6 +14,7 @@ import (
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
+	"bulkshaper/shaper/words"
 )
 
 // passTimeout bounds one pass: netlink answers in milliseconds, and a kernel that does not is better met again later.
@@ -171,7 +172,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 		s.Contended = l.contention.active(now)
 		s.Foreign, s.Filters = out.Changes.Foreign, costs
 		if len(out.Results) > 0 && l.reloadPending {
-			s.LastReload.Operations = out.Done()
+			s.LastReload.Operations, s.LastReload.Changed = out.Done(), changedBy(l.desired.Plan, out)
 		}
 	})
 	l.reloadPending = false
@@ -302,6 +303,27 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 		l.Log.Info("shaping changed", fields...)
 	}
 }
+
+// changedBy is what a pass did, in words; of more than a few objects of a kind how many.
+func changedBy(p *plan.Plan, out Outcome) []string {
+	var ops []tc.Op
+	for _, r := range out.Results {
+		if r.Err == nil && !r.Op.Barrier {
+			ops = append(ops, r.Op)
+		}
+	}
+	if len(ops) > maxTold {
+		return []string{fmt.Sprintf("%d operations", len(ops))}
+	}
+	var lines []string
+	for _, l := range words.NamesOf(p, out.Before).Summary(ops, maxNamed) {
+		lines = append(lines, l.String())
+	}
+	return lines
+}
+
+// maxTold bounds the work of telling what a pass did: beyond, only the number is told.
+const maxTold = 20_000
 
 // maxNamed is how many operations a line of the log names; of more it gives the numbers.
 const maxNamed = 5

@@ -33,6 +33,8 @@ type Snapshot struct {
 	// RuleMatches is what the filters of each rule matched since the process began, as of the last reading of the filters, which
 	// is Resync old at most; nil where the kernel does not count (CONFIG_CLS_U32_PERF).
 	RuleMatches []RuleMatch
+	// Top is what the filters of destinations matched most between the last two readings of them.
+	Top []Matched
 	// Layout is how the filters stand, Filters what that costs a packet.
 	Layout  string
 	Filters []FilterCost
@@ -70,6 +72,8 @@ type Reload struct {
 	Problems []string `json:"problems,omitempty"`
 	// Operations is how many it took to follow it.
 	Operations int `json:"operations"`
+	// Changed says in words what they did; of many, how many of which kind.
+	Changed []string `json:"changed,omitempty"`
 }
 
 // ClassInfo is a class of the plan, for people and metrics.
@@ -82,9 +86,12 @@ type ClassInfo struct {
 
 // Status is the answer of `status --format json` and of /api/v1/status.
 type Status struct {
-	Interface string `json:"interface"`
-	Node      string `json:"node"`
-	Cabinet   string `json:"cabinet"`
+	Interface  string `json:"interface"`
+	Node       string `json:"node"`
+	Cabinet    string `json:"cabinet"`
+	Datacenter string `json:"datacenter"`
+	// Time is when the counters were read.
+	Time time.Time `json:"time"`
 	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
 	Daemon      bool          `json:"daemon"`
 	InSync      bool          `json:"in_sync"`
@@ -100,6 +107,10 @@ type Status struct {
 	Layout      string        `json:"layout"`
 	Filters     []FilterCost  `json:"filters,omitempty"`
 	Classes     []ClassStatus `json:"classes"`
+	// SendingOver is the seconds that the classes' Sending is the mean of; 0 where that is not known.
+	SendingOver float64 `json:"sending_over_seconds,omitempty"`
+	// Top are the destinations that most was sent to of late, where the kernel counts hits (CONFIG_CLS_U32_PERF).
+	Top []Matched `json:"top_destinations,omitempty"`
 }
 
 // ClassStatus is a class with what the kernel counted for it.
@@ -121,6 +132,8 @@ type ClassStatus struct {
 	Borrowed     uint64 `json:"borrowed_packets"`
 	Lent         uint64 `json:"lent_packets"`
 	Destinations int    `json:"destinations"`
+	// Sending is what the class sends now, bits per second; nil where that is not known.
+	Sending *uint64 `json:"sending_bits_per_second,omitempty"`
 	// Standing is false for a class that is planned and not in the kernel.
 	Standing bool `json:"standing"`
 }
@@ -128,9 +141,9 @@ type ClassStatus struct {
 // StatusOf puts together what the loop knows and what the kernel counted. Classes are those of the plan, in its order.
 func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
-		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
+		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Datacenter: snap.Datacenter, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
-		Foreign: snap.Foreign, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters, Classes: []ClassStatus{},
+		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters, Classes: []ClassStatus{},
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload

@@ -147,14 +147,3 @@ func lines(problems []inventory.Problem) (texts []string) {
 	}
 	return texts
 }
-
-// count is n of what, in words: 1 server, 3 servers, 2 classes.
-func count(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case what == "class":
-		what += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

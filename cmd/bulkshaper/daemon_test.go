@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,6 +110,7 @@ func oneServerMoves(t *testing.T, layout string) {
 	}
 	eventually(t, "packets counted", func() bool { return counters() == [3]uint64{5, 5, 5} })
 	before := strings.Split(d.filters(), "\n")
+	d.address() // it has told that it listens, too
 	logged := len(d.lines(""))
 
 	edit(t, d.serverFile("hadoop14"), strings.Replace(read(t, d.serverFile("hadoop14")), `"b12"`, `"b13"`, 1))
@@ -132,7 +134,8 @@ func oneServerMoves(t *testing.T, layout string) {
 	if len(lines) != 1 || !strings.Contains(lines[0], "10.241.28.14") || !strings.Contains(lines[0], "hadoop14") {
 		t.Errorf("the log about it:\n%s", strings.Join(lines, "\n"))
 	}
-	if s := d.status(); !s.InSync || s.LastReload.Result != shaper.ReloadSuccess || s.LastReload.Operations != 1 {
+	if s := d.status(); !s.InSync || s.LastReload.Result != shaper.ReloadSuccess || s.LastReload.Operations != 1 ||
+		!slices.Equal(s.LastReload.Changed, []string{"move hadoop14 10.241.28.14 from cross-cabinet 1:20 to same-cabinet 1:10: by rule same-cabinet"}) {
 		t.Errorf("status %+v", s)
 	}
 }

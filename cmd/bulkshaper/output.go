@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"bulkshaper/cmd/bulkshaper/screen"
 )
 
 // formatFlag is --format, with the values a command knows.
@@ -74,6 +77,12 @@ func warn(w io.Writer, warnings []string) {
 	}
 }
 
+// count is n of what, in words: 1 server, 3 servers, 2 classes.
+func count(n int, what string) string { return screen.Count(n, what) }
+
+// styleOf is how w can be written to.
+func styleOf(w io.Writer) screen.Style { return screen.Of(w, os.Getenv) }
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -87,3 +96,7 @@ func orUnknown(s string) string {
 	}
 	return s
 }
+
+func humanRate(bits float64) string { return screen.Rate(bits) }
+
+func humanBytes(n uint64) string { return screen.Bytes(n) }

@@ -92,8 +92,10 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
 		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
 	}
+	meter := shaper.NewMeter(loop.Stats)
+	group.Go(func() error { meter.Run(ctx); return nil })
 	handler := metrics.NewHandler(metrics.HandlerOptions{
-		Gatherer: registry, Source: loop, Ready: notifier.readyError, Healthy: healthy(loop), Log: log, Version: version(),
+		Gatherer: registry, Source: loop, Meter: meter, Ready: notifier.readyError, Healthy: healthy(loop), Log: log, Version: version(),
 	})
 	for _, where := range []metrics.ServeOptions{
 		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},

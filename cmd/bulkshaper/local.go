@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bulkshaper/shaper"
+	"bulkshaper/shaper/diff"
+)
+
+// compareEvery is how often a command that shows the status again and again reads files and filters: the counters alone cost little, the
+// filters of 100,000 destinations do not.
+const compareEvery = 10 * time.Second
+
+// local tells the status without a daemon.
+type local struct {
+	*node
+	files *shaper.Files
+	snap  shaper.Snapshot
+	meter *shaper.Meter
+	// compared is when snap was last made, and how often.
+	compared time.Time
+	times    int
+}
+
+func (f *inputFlags) openLocal(ctx context.Context) (*local, error) {
+	n, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	path, overrides, err := f.where()
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	return &local{node: n, files: shaper.NewFiles(path, overrides), meter: shaper.NewMeter(n.kernel.Stats)}, nil
+}
+
+// ask compares now and then, and counts each time.
+func (l *local) ask(ctx context.Context) (shaper.Status, error) {
+	counted := l.state.Hits != nil
+	if l.times == 0 || time.Since(l.compared) >= compareEvery || counted && l.times == 1 {
+		if err := l.compare(ctx); err != nil {
+			return shaper.Status{}, err
+		}
+	}
+	stats, err := l.kernel.Stats(ctx)
+	if err != nil {
+		return shaper.Status{}, err
+	}
+	s := shaper.StatusOf(l.snap, stats)
+	l.meter.Fill(&s, stats)
+	l.meter.Add(stats)
+	return s, nil
+}
+
+func (l *local) compare(ctx context.Context) error {
+	before, at := l.state, l.compared
+	var err error
+	if l.state, err = l.kernel.Observe(ctx); err != nil {
+		return err
+	}
+	reload := shaper.Reload{Time: l.read, Result: shaper.ReloadSuccess}
+	if l.times > 0 {
+		reload = l.readAgain(ctx)
+	}
+	p := l.desired.Plan
+	l.snap = shaper.SnapshotOf(l.input, l.desired)
+	l.snap.LastReload, l.snap.LastSuccess = reload, l.read
+	l.snap.InterfaceUp, l.snap.Filters = l.state.Link.Up, shaper.CostsOf(p, l.state.Filters)
+	changes, err := diff.Compute(l.state, p, diff.Options{})
+	switch {
+	case err != nil:
+		l.snap.Reason = err.Error()
+	case len(changes.Ops) > 0:
+		l.snap.Reason = fmt.Sprintf("%s to do: run `bulkshaper plan`; no daemon answers", count(len(changes.Ops), "operation"))
+	default:
+		l.snap.InSync = true
+	}
+	if changes != nil {
+		l.snap.Foreign = changes.Foreign
+	}
+	l.compared = time.Now()
+	if l.times++; l.times > 1 {
+		l.snap.Top = shaper.TopMatched(p, before, l.state, l.compared.Sub(at))
+	}
+	return nil
+}
+
+// readAgain reads the files as a daemon would that they changed under: what is wrong leaves the last good ones in force.
+func (l *local) readAgain(ctx context.Context) shaper.Reload {
+	now := time.Now()
+	input, err := l.files.Load(ctx)
+	if err == nil {
+		var desired *shaper.Desired
+		if desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(l.state)); err == nil {
+			l.input, l.desired, l.read = input, desired, now
+			return shaper.Reload{Time: now, Result: shaper.ReloadSuccess}
+		}
+	}
+	return shaper.Reload{Time: now, Result: shaper.ReloadFailure, Problems: []string{err.Error()}}
+}
