@@ -75,7 +75,9 @@ type candidate struct {
 func (l *lister) find(patterns []string) []candidate {
 	var found []candidate
 	seen := make(map[string]bool)
+	named := 0
 	add := func(c candidate) {
+		named++
 		if !seen[c.path] {
 			seen[c.path] = true
 			found = append(found, c)
@@ -87,11 +89,16 @@ func (l *lister) find(patterns []string) []candidate {
 	for _, pattern := range patterns {
 		before := len(l.problems)
 		matches, wild := l.expand(pattern)
-		if len(matches) == 0 && len(l.problems) == before {
-			l.wrong(pattern, "nothing matches the pattern", patternRemedy)
-		}
+		named = 0
 		for _, path := range matches {
 			l.match(path, wild, add)
+		}
+		switch {
+		case named > 0 || len(l.problems) > before:
+		case len(matches) > 0:
+			l.wrong(pattern, "what matches the pattern is no server file", patternRemedy)
+		default:
+			l.wrong(pattern, "nothing matches the pattern", patternRemedy)
 		}
 	}
 	return found

@@ -42,6 +42,8 @@ type Loader struct {
 	lastSearch *lister
 	// reads counts the files whose content was looked at, for tests.
 	reads atomic.Int64
+	// found counts the problems and warnings that files were read with since the load began.
+	found atomic.Int64
 }
 
 // known is what is remembered of a file: what it said when it had this identity.
@@ -120,6 +122,7 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 		roles <- r
 	}
 	l.lastSearch = nil
+	l.found.Store(0)
 	outcomes, changed, err := l.readAll(ctx, candidates)
 	r := <-roles // it writes to l
 	if err != nil {
@@ -283,6 +286,10 @@ func (l *Loader) readAll(ctx context.Context, candidates []candidate) (outcomes 
 	return outcomes, changed, g.Wait()
 }
 
+// maxFound is how many problems and warnings are kept in all before a file keeps only its first few. Far fewer are told; a broken export
+// of 100,000 servers could have any number.
+const maxFound = 100 * maxProblems
+
 // candidateReader reads candidates for a Loader. What one needs is used again for the next.
 type candidateReader struct {
 	*Loader
@@ -340,6 +347,9 @@ func (r *candidateReader) read(c candidate, before *known) (o outcome, changed *
 		changed.record = before.record
 	} else {
 		changed.record = r.server.read(File{Path: c.path, Data: data, Datacenter: r.datacenterOf(c.path)})
+		if n := len(changed.record.problems) + len(changed.record.warnings); r.found.Add(int64(n)) > maxFound {
+			changed.record.shorten()
+		}
 	}
 	o.record = changed.record
 	return o, changed

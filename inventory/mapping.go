@@ -29,6 +29,9 @@ func (d *directory) names(text string) (role, server bool) {
 	return d.roles[text], server
 }
 
+// maxGuesses bounds how many pairs of names are compared to guess what was meant.
+const maxGuesses = 10_000
+
 // assignRoles reads the mapping: the roles of each live server, by number.
 func (d *directory) assignRoles(r *rolesFile) (roles map[int32][]string, problems, warnings Problems) {
 	byRole, problem := d.direction(r)
@@ -51,8 +54,10 @@ func (d *directory) assignRoles(r *rolesFile) (roles map[int32][]string, problem
 			return false
 		}
 		remedy := `declare it in "roles", or delete it`
-		if near := nearest(w.text, declared); near != "" {
-			remedy = fmt.Sprintf(`write %q, or declare it in "roles"`, near)
+		if len(declared)*len(problems) < maxGuesses { // else each of many is compared with each of many
+			if near := nearest(w.text, declared); near != "" {
+				remedy = fmt.Sprintf(`write %q, or declare it in "roles"`, near)
+			}
 		}
 		problems = append(problems, r.problem(w, fmt.Sprintf("mapping has role %q, which is not declared", w.text), remedy))
 		return false

@@ -216,6 +216,10 @@ func (p *rolesParser) name(t token) (string, bool) {
 		p.wrong(t.offset, fmt.Sprintf("%q is no name", abbreviate(t.text)), "write the name of a role or a server")
 		return "", false
 	}
+	if f := tooLong("name", text); f != nil {
+		p.wrong(t.offset, f.message, f.remedy)
+		return "", false
+	}
 	return text, true
 }
 

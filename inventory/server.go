@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +20,19 @@ type record struct {
 	namePlace                   place
 	addressPlaces, prefixPlaces []place
 	problems, warnings          Problems
+}
+
+// shorten keeps the first few problems and warnings, and how many more there were.
+func (r *record) shorten() {
+	const few = 3
+	first := func(ps Problems, what string) Problems {
+		if len(ps) <= few+1 {
+			return ps
+		}
+		return append(slices.Clone(ps[:few]), Problem{File: r.server.File, Message: fmt.Sprintf("%d more %s in this file", len(ps)-few, what),
+			Remedy: "bulkshaper check tells them when other files have fewer"})
+	}
+	r.problems, r.warnings = first(r.problems, "problems"), first(r.warnings, "warnings")
 }
 
 // DatacenterOf is the datacenter that a server file's place stands for: the folder that holds the folder "jsons" with the

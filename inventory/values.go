@@ -27,6 +27,9 @@ func checkServerName(name string) *fault {
 	return nil
 }
 
+// maxWord is how long a cabinet, a datacenter or a role may be, in bytes. They stand in every log line and metric that is about them.
+const maxWord = 253
+
 // cabinetOf reads a cabinet or a datacenter: a string or a whole number; "" where it is unknown.
 func cabinetOf(v gjson.Result, what string) (string, *fault) {
 	remedy := "write a string or a whole number, or null where it is unknown"
@@ -36,9 +39,9 @@ func cabinetOf(v gjson.Result, what string) (string, *fault) {
 	case gjson.String:
 		s := strings.TrimSpace(v.Str)
 		if strings.ContainsFunc(s, unicode.IsControl) {
-			return "", &fault{fmt.Sprintf("%s %q has a control character in it", what, s), remedy}
+			return "", &fault{fmt.Sprintf("%s %q has a control character in it", what, abbreviate(s)), remedy}
 		}
-		return s, nil
+		return s, tooLong(what, s)
 	case gjson.Number:
 		if v.Raw == "-0" {
 			return "0", nil
@@ -46,9 +49,17 @@ func cabinetOf(v gjson.Result, what string) (string, *fault) {
 		if strings.ContainsAny(v.Raw, ".eE") {
 			return "", &fault{fmt.Sprintf("%s %s is not a whole number", what, abbreviate(v.Raw)), remedy}
 		}
-		return v.Raw, nil
+		return v.Raw, tooLong(what, v.Raw)
 	}
 	return "", &fault{fmt.Sprintf("%s is %s", what, describe(v)), remedy}
+}
+
+// tooLong refuses a word of more than maxWord bytes.
+func tooLong(what, word string) *fault {
+	if len(word) <= maxWord {
+		return nil
+	}
+	return &fault{fmt.Sprintf("%s %.40q... has more than %d bytes", what, word, maxWord), "write the short name that people use"}
 }
 
 // describe names a JSON value that is of the wrong kind.
