@@ -44,11 +44,11 @@ func (d *decoder) checkClasses(c *Config) {
 	byName := map[string]Class{}
 	for _, class := range c.Classes {
 		if other, taken := byID[class.ID]; taken && class.ID != 0 {
-			d.addAt(class.Place, "", "class %s has the id %x of class %s", class.Name, class.ID, other.Name)
+			d.addAt(class.Place, "give it an id of its own", "class %s has the id %x of class %s", class.Name, class.ID, other.Name)
 		}
 		byID[class.ID] = class
 		if other, taken := byName[strings.ToLower(class.Name)]; taken {
-			d.addAt(class.Place, "", "class %s and class %s differ only in case", class.Name, other.Name)
+			d.addAt(class.Place, "rename one of the two", "class %s and class %s differ only in case", class.Name, other.Name)
 		}
 		byName[strings.ToLower(class.Name)] = class
 	}
@@ -58,9 +58,9 @@ func (d *decoder) checkClasses(c *Config) {
 		case c.class(class.Parent) == nil:
 			d.addAt(class.Place, didYouMean(class.Parent, c.classNames()), "class %s: parent %q does not exist", class.Name, class.Parent)
 		case cyclic:
-			d.addAt(class.Place, "", "class %s is its own ancestor", class.Name)
+			d.addAt(class.Place, "leave out the parent of one of them", "class %s is its own ancestor", class.Name)
 		case depth > maxDepth:
-			d.addAt(class.Place, "", "class %s is %d classes deep; HTB has at most %d", class.Name, depth, maxDepth)
+			d.addAt(class.Place, "give it a parent nearer to the root", "class %s is %d classes deep; HTB has at most %d", class.Name, depth, maxDepth)
 		}
 		if c.IsInner(class.Name) && class.Leaf != (Leaf{Kind: LeafAuto}) {
 			d.addAt(class.Place, "give it to the children", "class %s has children and so no leaf", class.Name)
@@ -82,7 +82,7 @@ func (d *decoder) checkRules(c *Config) {
 			}
 		}
 		if rule.Name != "" && names[strings.ToLower(rule.Name)] {
-			d.addAt(rule.Place, "", "two rules are named %s", rule.Name)
+			d.addAt(rule.Place, "rename one of the two", "two rules are named %s", rule.Name)
 		}
 		names[strings.ToLower(rule.Name)] = true
 		if rule.Class != "" {
@@ -189,9 +189,9 @@ func (c *Config) CheckRates(value func(Rate) (tc.BitRate, bool)) inventory.Probl
 
 func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.BitRate) string) inventory.Problems {
 	var problems inventory.Problems
-	add := func(class Class, format string, args ...any) {
+	add := func(class Class, remedy, format string, args ...any) {
 		p := class.Place
-		p.Message = fmt.Sprintf(format, args...)
+		p.Message, p.Remedy = fmt.Sprintf(format, args...), remedy
 		problems = append(problems, p)
 	}
 	// written is the rate as it was written, with what that comes to.
@@ -209,7 +209,7 @@ func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.B
 	for _, class := range c.Classes {
 		rate, known := value(class.Rate)
 		if ceil, ok := value(class.Ceil); known && ok && rate > ceil {
-			add(class, "class %s: rate %s is over its ceil %s", class.Name, written(class.Rate, rate), written(class.Ceil, ceil))
+			add(class, "lower the rate or raise the ceil", "class %s: rate %s is over its ceil %s", class.Name, written(class.Rate, rate), written(class.Ceil, ceil))
 		}
 		if s := children[class.Parent]; class.Parent != "" && known {
 			children[class.Parent] = sum{s.rate + rate, s.children + 1}
@@ -222,7 +222,7 @@ func (c *Config) checkRates(value func(Rate) (tc.BitRate, bool), print func(tc.B
 		}
 		ceil, known := value(most)
 		if s := children[class.Name]; known && s.rate > ceil {
-			add(class, "class %s: the rates of its children (%d) come to %s, over its ceil %s", class.Name, s.children, print(s.rate), written(most, ceil))
+			add(class, "lower theirs or raise its ceil", "class %s: the rates of its children (%d) come to %s, over its ceil %s", class.Name, s.children, print(s.rate), written(most, ceil))
 		}
 	}
 	return problems

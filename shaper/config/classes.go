@@ -31,7 +31,7 @@ func (d *decoder) class(key, n *node) Class {
 	what := "class " + class.Name
 	switch {
 	case class.Name == "" || len(class.Name) > 64 || strings.ContainsFunc(class.Name, notInName):
-		d.add(key, "", "%q is no name for a class: use up to 64 letters, digits and - _ .", class.Name)
+		d.add(key, "use up to 64 letters, digits and - _ .", "%q is no name for a class", class.Name)
 	case strings.EqualFold(class.Name, tc.ControlName):
 		d.add(key, "choose another", "the name %s is kept for the class of ARP and neighbour discovery", tc.ControlName)
 	}
@@ -65,12 +65,12 @@ func (d *decoder) class(key, n *node) Class {
 	if n.kind == mappingNode {
 		for _, must := range []string{"id", "rate"} {
 			if !seen[must] {
-				d.add(key, "", "%s has no %s", what, must)
+				d.add(key, "write it like {id: 10, rate: 200mbit}", "%s has no %s", what, must)
 			}
 		}
 		for _, p := range n.pairs {
 			if must := p.key.text; p.value.kind == nullNode && (must == "id" || must == "rate") {
-				d.add(p.key, "", "%s: %s is empty", what, must)
+				d.add(p.key, "write it like {id: 10, rate: 200mbit}", "%s: %s is empty", what, must)
 			}
 		}
 	}
@@ -96,9 +96,9 @@ func (d *decoder) classID(n *node, what string, into *uint16) {
 	case strings.Contains(text, ":"):
 		d.add(n, "write only the part behind the colon", "%s: id %q is no hexadecimal number", what, text)
 	case err != nil && strings.Trim(digits, "0123456789abcdef") != "" || digits == "":
-		d.add(n, "", "%s: id %q is no hexadecimal number", what, text)
+		d.add(n, "write hexadecimal digits as tc does, from 1 to fffe", "%s: id %q is no hexadecimal number", what, text)
 	case err != nil || v == 0 || v > 0xfffe:
-		d.add(n, "", "%s: id %q is not between 1 and fffe", what, text)
+		d.add(n, "choose another", "%s: id %q is not between 1 and fffe", what, text)
 	case tc.ReservedMinor(uint16(v)):
 		d.add(n, "choose another", "%s: id %x is reserved", what, v)
 	default:
@@ -113,11 +113,11 @@ func (d *decoder) number(n *node, what string, into *uint32, least, most uint32)
 	}
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil && strings.Trim(text, "0123456789") != "" {
-		d.add(n, "", "%s %q is no whole number", what, text)
+		d.add(n, "write digits alone", "%s %q is no whole number", what, text)
 		return
 	}
 	if err != nil || v < uint64(least) || v > uint64(most) {
-		d.add(n, "", "%s %s is not between %d and %d", what, text, least, most)
+		d.add(n, "choose another, or leave it out", "%s %s is not between %d and %d", what, text, least, most)
 		return
 	}
 	*into = uint32(v)
@@ -130,7 +130,7 @@ func (d *decoder) size(n *node, what string, into *tc.Bytes) {
 	}
 	v, err := tc.ParseBytes(text)
 	if err != nil {
-		d.add(n, "", "%s: %v", what, err)
+		d.wrong(n, what, err)
 		return
 	}
 	if v == 0 {
@@ -158,7 +158,8 @@ func (d *decoder) leaf(n *node, what string, into *Leaf) {
 			kind, ok := d.scalar(v, what+".kind")
 			names, _ := leafKinds()
 			if err := oneOf(names...)(kind); ok && err != nil {
-				d.add(v, "", "%s.kind %v", what, err)
+				message, remedy, _ := strings.Cut(err.Error(), "; ")
+				d.add(v, remedy, "%s.kind %s", what, message)
 				return
 			}
 			into.Kind = kind

@@ -157,9 +157,9 @@ func TestOverridesAreChecked(t *testing.T) {
 	}
 	_, err := Parse("", nil, o)
 	const want = `--default-class: default_class: class "defualt" does not exist; did you mean default?
---interface: "eth/1" is no interface name: it has a slash, a colon or a blank
---link-rate: rate "100" has no unit: write 100mbit or 100kbit (units are tc's: bit kbit mbit gbit tbit, kibit ..., bps kbps ... are bytes)
---takeover: "yes" is neither true nor false`
+--interface: "eth/1" is no interface name: it has a slash, a colon or a blank; see ` + "`ip link`" + `
+--link-rate: rate "100" has no unit; write 100mbit or 100kbit (units are tc's: bit kbit mbit gbit tbit, kibit ..., bps kbps ... are bytes)
+--takeover: "yes" is neither true nor false; write one of them`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

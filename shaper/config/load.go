@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -131,8 +132,30 @@ func (d *decoder) add(n *node, remedy, format string, args ...any) {
 }
 
 func (d *decoder) addAt(place inventory.Problem, remedy, format string, args ...any) {
-	place.Message, place.Remedy = fmt.Sprintf(format, args...), remedy
+	place.Message, place.Remedy = readable(fmt.Sprintf(format, args...)), readable(remedy)
 	d.problems = append(d.problems, place)
+}
+
+// wrong reports an error of a value at n. What its text says behind a semicolon is what to do.
+func (d *decoder) wrong(n *node, what string, err error) {
+	message, remedy, _ := strings.Cut(err.Error(), "; ")
+	d.add(n, remedy, "%s: %s", what, message)
+}
+
+// readable is a message as one line of a length that people read, whatever was written in the file: the middle is left out, and
+// what would move a terminal's cursor is marked.
+func readable(s string) string {
+	const start, end = 300, 200
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+	if len(s) <= start+end {
+		return s
+	}
+	return strings.ToValidUTF8(s[:start], "") + " ... " + strings.ToValidUTF8(s[len(s)-end:], "")
 }
 
 // sorted are the problems in the order of their places. What several aliases brought up at their anchor is told once.
@@ -164,7 +187,8 @@ func (d *decoder) override(o Overrides, c *Config) {
 		place := inventory.Problem{File: "--" + s.Flag}
 		d.places[s.YAML] = place
 		if err := s.set(c, values); err != nil {
-			d.addAt(place, "", "%v", err)
+			message, remedy, _ := strings.Cut(err.Error(), "; ")
+			d.addAt(place, remedy, "%s", message)
 		}
 	}
 }
@@ -226,7 +250,7 @@ func (d *decoder) entries(n *node, what string, read func(key, value *node)) {
 			if what == "" {
 				what = "the file"
 			}
-			d.add(n, "", "%s is %s, not a mapping of keys to values", what, n.what())
+			d.add(n, "write key: value lines, or {key: value}", "%s is %s, not a mapping of keys to values", what, n.what())
 		}
 		return
 	}
@@ -236,7 +260,7 @@ func (d *decoder) entries(n *node, what string, read func(key, value *node)) {
 			continue
 		}
 		if before, twice := first[p.key.text]; twice {
-			d.add(p.key, "", "key %q is given twice, first in line %d", p.key.text, before.line)
+			d.add(p.key, "keep one of the two", "key %q is given twice, first in line %d", p.key.text, before.line)
 			continue
 		}
 		first[p.key.text] = p.key
@@ -256,7 +280,7 @@ func (d *decoder) scalar(n *node, what string) (string, bool) {
 		return strings.TrimSpace(n.text), true
 	}
 	if n.kind != badNode {
-		d.add(n, "", "%s is %s, not a single value", what, n.what())
+		d.add(n, "write one value behind the colon", "%s is %s, not a single value", what, n.what())
 	}
 	return "", false
 }
@@ -321,7 +345,7 @@ func (d *decoder) setting(s setting, n *node, c *Config) {
 	}
 	d.places[s.YAML] = d.place(n)
 	if err := s.set(c, values); err != nil {
-		d.add(n, "", "%s: %v", s.YAML, err)
+		d.wrong(n, s.YAML, err)
 	}
 }
 
@@ -343,7 +367,7 @@ func (d *decoder) fields(n *node, f *inventory.Fields) {
 			for _, item := range d.list(v) {
 				text, ok := d.scalar(item, prefix+key)
 				if ok && text == "" {
-					d.add(item, "", "%s%s has an empty path", prefix, key)
+					d.add(item, "name a key of the servers' JSON", "%s%s has an empty path", prefix, key)
 				}
 				list = append(list, text)
 			}

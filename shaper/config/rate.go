@@ -83,7 +83,7 @@ func (d *decoder) rate(n *node, what string, into *Rate) {
 	}
 	rate, err := ParseRate(text)
 	if err != nil {
-		d.add(n, "", "%s: %v", strings.TrimSuffix(what, ": rate"), err)
+		d.wrong(n, strings.TrimSuffix(what, ": rate"), err)
 		return
 	}
 	*into = rate
@@ -101,7 +101,7 @@ func (d *decoder) share(n *node, what string) *Share {
 			}
 			rate, err := tc.ParseBitRate(text)
 			if err != nil {
-				d.add(v, "", "%s.%s: %v", what, name, err)
+				d.wrong(v, what+"."+name, err)
 			}
 			*into = rate
 		}}
@@ -115,7 +115,7 @@ func (d *decoder) share(n *node, what string) *Share {
 			}
 			percent, err := parsePercent(text)
 			if err != nil {
-				d.add(v, "", "%s.use: %v", what, err)
+				d.wrong(v, what+".use", err)
 			}
 			s.Use = percentToFraction(percent)
 		}},
@@ -139,13 +139,13 @@ func (d *decoder) share(n *node, what string) *Share {
 			what, strings.Join(missing, " and no "))
 	}
 	if s.Max != 0 && s.Min > s.Max {
-		d.add(n, "", "%s: min %s is over max %s", what, s.Min, s.Max)
+		d.add(n, "lower min or raise max", "%s: min %s is over max %s", what, s.Min, s.Max)
 	}
 	if len(d.problems) > before {
 		return nil
 	}
 	if s.Of == 0 || s.Use == 0 || s.Among.IsZero() {
-		d.add(n, "", "%s: of, use or among is empty", what)
+		d.add(n, "write it like {of: 10gbit, use: 80%, among: {role: hadoop_node, cabinet: same}}", "%s: of, use or among is empty", what)
 		return nil
 	}
 	return s

@@ -91,7 +91,7 @@ func (d *decoder) rule(index int, n *node) (Rule, bool) {
 	}
 	for _, must := range []string{"name", "match", "class"} {
 		if !seen[must] {
-			remedy := ""
+			remedy := "write it like {name: x, match: {role: y}, class: z}"
 			if must == "match" {
 				remedy = "what matches everything else is default_class"
 			}
@@ -146,11 +146,11 @@ func (d *decoder) each(n *node, what string, allowed func(*node) bool, read func
 		switch {
 		case item.kind == badNode:
 		case !item.isScalar():
-			d.add(item, "", "%s is %s, not a name", what, item.what())
+			d.add(item, "write a name, or a list of names", "%s is %s, not a name", what, item.what())
 		case !allowed(item):
 			d.add(item, fmt.Sprintf("if that is the name, quote it: %q", item.text), "%s is %s, not a name", what, item.what())
 		case text == "":
-			d.add(item, "", "%s has an empty name", what)
+			d.add(item, "write a name, or leave the key out to match any", "%s has an empty name", what)
 		default:
 			read(item, text)
 		}
@@ -162,7 +162,7 @@ func (d *decoder) globs(n *node, what string) []string {
 	d.each(n, what, wholeNumbers, func(item *node, word string) {
 		glob := inventory.CanonicalName(word)
 		if _, err := path.Match(glob, ""); err != nil {
-			d.add(item, "", "%s: %q is no pattern: a bracket is not closed or a backslash ends it", what, word)
+			d.add(item, "close the bracket, or write a backslash before it", "%s: %q is no pattern: a bracket is not closed or a backslash ends it", what, word)
 		}
 		globs = append(globs, glob)
 	})
@@ -174,7 +174,7 @@ func (d *decoder) prefixes(n *node, what string) []netip.Prefix {
 	d.each(n, what, (*node).isScalar, func(item *node, word string) {
 		p, err := ParsePrefix(word)
 		if err != nil {
-			d.add(item, "", "%s: %v", what, err)
+			d.wrong(item, what, err)
 			return
 		}
 		prefixes = append(prefixes, p)
@@ -188,7 +188,7 @@ func ParsePrefix(s string) (netip.Prefix, error) {
 	if err != nil {
 		a, e := netip.ParseAddr(s)
 		if e != nil || a.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a prefix like 10.1.2.0/24 or 2001:db8::/32", s)
+			return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a prefix; write it like 10.1.2.0/24 or 2001:db8::/32", s)
 		}
 		p = netip.PrefixFrom(a, a.BitLen())
 	}

@@ -151,14 +151,14 @@ func servers() setting {
 		Key: Key{Flag: "servers", YAML: "inventory.servers", Kind: Paths, Usage: "`folders` or files with the servers' JSON, glob patterns"},
 		set: func(c *Config, values []string) error {
 			if len(values) == 0 {
-				return fmt.Errorf("no folder is given")
+				return fmt.Errorf("no folder is given; name the folders of the servers' JSON")
 			}
 			for _, v := range values {
 				if strings.TrimSpace(v) == "" {
-					return fmt.Errorf("a path is empty")
+					return fmt.Errorf("a path is empty; name a folder of the servers' JSON")
 				}
 				if _, err := filepath.Match(v, ""); err != nil {
-					return fmt.Errorf("%q is no glob pattern: a bracket is not closed or a backslash ends it", v)
+					return fmt.Errorf("%q is no glob pattern; close the bracket, or write a backslash before it", v)
 				}
 			}
 			c.Source.Servers = slices.Clone(values)
@@ -174,7 +174,7 @@ func boolean(flag, yaml, usage string, field func(*Config) *bool) setting {
 		set: func(c *Config, values []string) error {
 			v := strings.ToLower(values[0])
 			if v != "true" && v != "false" {
-				return fmt.Errorf("%q is neither true nor false", values[0])
+				return fmt.Errorf("%q is neither true nor false; write one of them", values[0])
 			}
 			*field(c) = v == "true"
 			return nil
@@ -234,7 +234,7 @@ func duration(flag, yaml, usage string, field func(*Config) *time.Duration, leas
 				return fmt.Errorf("%q is no duration; write it like 30s, 200ms or 1m30s", v)
 			}
 			if d < least {
-				return fmt.Errorf("%s is less than %s", d, least)
+				return fmt.Errorf("%s is less than %s; choose a longer time", d, least)
 			}
 			*field(c) = d
 			return nil
@@ -268,11 +268,11 @@ func checkInterface(v string) error {
 	case v == "":
 		return nil
 	case v == "." || v == "..":
-		return fmt.Errorf("%q is no interface name", v)
+		return fmt.Errorf("%q is no interface name; see `ip link`", v)
 	case len(v) > 15:
-		return fmt.Errorf("%q is no interface name: it has more than 15 bytes", v)
+		return fmt.Errorf("%q is no interface name: it has more than 15 bytes; see `ip link`", v)
 	case strings.ContainsAny(v, "/: \t\r\n\v\f"):
-		return fmt.Errorf("%q is no interface name: it has a slash, a colon or a blank", v)
+		return fmt.Errorf("%q is no interface name: it has a slash, a colon or a blank; see `ip link`", v)
 	}
 	return nil
 }
@@ -289,10 +289,10 @@ func checkListen(v string) error {
 		return fmt.Errorf("%q is no address; write \":9825\", \"10.0.0.1:9825\" or \"[2001:db8::1]:9825\"", v)
 	}
 	if strings.ContainsAny(host, " /@") {
-		return fmt.Errorf("%q is no address: the host %q is no name", v, host)
+		return fmt.Errorf("%q is no address: the host %q is no name; write \":9825\" or \"10.0.0.1:9825\"", v, host)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%q is no address: the port %q is no number up to 65535", v, port)
+		return fmt.Errorf("%q is no address: the port %q is no number up to 65535; write one, as in \":9825\"", v, port)
 	}
 	return nil
 }
@@ -328,7 +328,7 @@ func parsePercent(s string) (float64, error) {
 		return 0, fmt.Errorf("%q is no percentage; write it like 50%% or 12.5%%", s)
 	}
 	if v <= 0 || v > 100 {
-		return 0, fmt.Errorf("%q is not over 0%% and up to 100%%", s)
+		return 0, fmt.Errorf("%q is not over 0%% and up to 100%%; choose another", s)
 	}
 	return v, nil
 }

@@ -79,10 +79,10 @@ func (n *node) isScalar() bool {
 // readYAML makes a tree of data, nil for an empty document. Problems are the library's own, with their places.
 func readYAML(file string, data []byte) (*node, inventory.Problems) {
 	problem := func(line, column int, remedy, format string, args ...any) (*node, inventory.Problems) {
-		return nil, inventory.Problems{{File: file, Line: line, Column: column, Message: fmt.Sprintf(format, args...), Remedy: remedy}}
+		return nil, inventory.Problems{{File: file, Line: line, Column: column, Message: readable(fmt.Sprintf(format, args...)), Remedy: remedy}}
 	}
 	if len(data) > maxFileSize {
-		return problem(0, 0, "", "is larger than %d bytes", maxFileSize)
+		return problem(0, 0, "a config is far smaller: name the right file", "is larger than %d bytes", maxFileSize)
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
@@ -95,16 +95,16 @@ func readYAML(file string, data []byte) (*node, inventory.Problems) {
 
 	tokens := lexer.Tokenize(string(data))
 	if t, message := tooMuch(tokens); t != nil {
-		return problem(t.Position.Line, t.Position.Column, "", "%s", message)
+		return problem(t.Position.Line, t.Position.Column, "write it plainer", "%s", message)
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		var place yaml.Error
 		if errors.As(err, &place) && place.GetToken() != nil {
 			at := place.GetToken().Position
-			return problem(at.Line, at.Column, "", "YAML: %s", place.GetMessage())
+			return problem(at.Line, at.Column, "look at the indentation, the brackets and the quotes there and in the line before", "YAML: %s", place.GetMessage())
 		}
-		return problem(0, 0, "", "YAML: %v", err)
+		return problem(1, 1, "look at the indentation, the brackets and the quotes", "YAML: %s", err.Error())
 	}
 	r := treeReader{file: file, anchors: map[string]*node{}}
 	var root *node
@@ -114,12 +114,12 @@ func readYAML(file string, data []byte) (*node, inventory.Problems) {
 		}
 		if root != nil {
 			at := doc.Body.GetToken().Position
-			return problem(at.Line, 0, "keep one", "a second YAML document begins")
+			return problem(at.Line, max(at.Column, 1), "keep one", "a second YAML document begins")
 		}
 		root = r.read(doc.Body)
 	}
 	if root != nil && root.size > maxNodes {
-		return problem(0, 0, "", "its aliases expand to more than %d values", maxNodes)
+		return problem(0, 0, "write it without aliases", "its aliases expand to more than %d values", maxNodes)
 	}
 	return root, r.problems
 }
@@ -179,7 +179,7 @@ type treeReader struct {
 func (r *treeReader) add(n *node, remedy, format string, args ...any) {
 	n.kind = badNode
 	r.problems = append(r.problems, inventory.Problem{File: r.file, Line: n.line, Column: n.column,
-		Message: fmt.Sprintf(format, args...), Remedy: remedy})
+		Message: readable(fmt.Sprintf(format, args...)), Remedy: remedy})
 }
 
 func (r *treeReader) read(from ast.Node) *node {
@@ -199,7 +199,7 @@ func (r *treeReader) read(from ast.Node) *node {
 	case *ast.AnchorNode:
 		// The name is known only behind the value, so an alias inside it is an unknown one and no cycle can come up.
 		if v.Value == nil {
-			r.add(n, "", "anchor without a value")
+			r.add(n, "write the value behind it", "anchor without a value")
 			return n
 		}
 		n = r.read(v.Value)
@@ -234,7 +234,7 @@ func (r *treeReader) read(from ast.Node) *node {
 	case *ast.TagNode:
 		r.add(n, "quote the value if it is a text", "the tag %s is not understood", n.text)
 	default:
-		r.add(n, "", "YAML %s is not understood", strings.ToLower(from.Type().String()))
+		r.add(n, "write it plainer", "YAML %s is not understood", strings.ToLower(from.Type().String()))
 	}
 	n.size = min(n.size, maxNodes+1)
 	return n
@@ -270,7 +270,7 @@ func (r *treeReader) readPair(into *node, from *ast.MappingValueNode) {
 	k := r.read(key)
 	if !k.isScalar() {
 		if k.kind != badNode {
-			r.add(k, "", "a key is %s, not a text", k.what())
+			r.add(k, "write key: value", "a key is %s, not a text", k.what())
 		}
 		return
 	}

@@ -68,7 +68,7 @@ func (r *resolver) rate(c config.Class, rate config.Rate, key string) tc.BitRate
 	}
 	v, ok := r.value(rate)
 	if ok && v == 0 {
-		r.problem(c, "", "%s %s comes to less than 8bit", what, rate)
+		r.problem(c, "raise it, or link_rate", "%s %s comes to less than 8bit", what, rate)
 	}
 	return v
 }
@@ -140,7 +140,7 @@ func (r *resolver) share(c config.Class, s *config.Share, what string) tc.BitRat
 			what, s.Min, count, together, s.Each(1))
 	}
 	if each == 0 {
-		r.problem(c, "", "%s: the share of each of %d servers comes to less than 8bit", what, count)
+		r.problem(c, "give more, or set min", "%s: the share of each of %d servers comes to less than 8bit", what, count)
 	}
 	return each
 }

@@ -68,14 +68,14 @@ func ParseBitRate(s string) (BitRate, error) {
 			return 0, fmt.Errorf("rate %q: %w", s, err)
 		}
 		if v < 8 || v > uint64(MaxBitRate) {
-			return 0, fmt.Errorf("rate %q is not between 8bit and %s", s, MaxBitRate)
+			return 0, fmt.Errorf("rate %q is not between 8bit and %s; choose another", s, MaxBitRate)
 		}
 		return BitRate(v), nil
 	}
 	if _, err := parseDecimal(text, 1); err == nil {
-		return 0, fmt.Errorf("rate %q has no unit: write %smbit or %skbit (units are tc's: bit kbit mbit gbit tbit, kibit ..., bps kbps ... are bytes)", s, text, text)
+		return 0, fmt.Errorf("rate %q has no unit; write %smbit or %skbit (units are tc's: bit kbit mbit gbit tbit, kibit ..., bps kbps ... are bytes)", s, text, text)
 	}
-	return 0, fmt.Errorf("rate %q is not a number with one of tc's units: bit kbit mbit gbit tbit, kibit mibit gibit tibit, and bps kbps mbps gbps tbps, which are bytes", s)
+	return 0, fmt.Errorf("rate %q is not a number with one of tc's units; those are bit kbit mbit gbit tbit, kibit mibit gibit tibit, and bps kbps mbps gbps tbps, which are bytes", s)
 }
 
 // sizeUnits are the suffixes of tc's get_size, in bytes. kb, mb and gb are binary there, and so they are here.
@@ -101,27 +101,27 @@ func ParseBytes(s string) (Bytes, error) {
 			return 0, fmt.Errorf("size %q: %w", s, err)
 		}
 		if v > math.MaxUint32 {
-			return 0, fmt.Errorf("size %q is over 4 GiB", s)
+			return 0, fmt.Errorf("size %q is over 4 GiB; choose a smaller one", s)
 		}
 		return Bytes(v), nil
 	}
-	return 0, fmt.Errorf("size %q is not a number of bytes: write 65536, 64kb or 1mb", s)
+	return 0, fmt.Errorf("size %q is not a number of bytes; write 65536, 64kb or 1mb", s)
 }
 
 // parseDecimal is number x unit, exactly, cut to a whole number. Signs, exponents and hexadecimal are refused.
 func parseDecimal(number string, unit uint64) (uint64, error) {
 	whole, fraction, _ := strings.Cut(number, ".")
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" || len(number) > 40 {
-		return 0, fmt.Errorf("%q is not a decimal number", number)
+		return 0, fmt.Errorf("%q is not a decimal number; write one like 1.5", number)
 	}
 	scaled, ok := new(big.Int).SetString(whole+fraction, 10)
 	if !ok {
-		return 0, fmt.Errorf("%q is not a decimal number", number)
+		return 0, fmt.Errorf("%q is not a decimal number; write one like 1.5", number)
 	}
 	scaled.Mul(scaled, new(big.Int).SetUint64(unit))
 	scaled.Div(scaled, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(fraction))), nil))
 	if !scaled.IsUint64() {
-		return 0, fmt.Errorf("%q is too large", number)
+		return 0, fmt.Errorf("%q is too large; choose a smaller one", number)
 	}
 	return scaled.Uint64(), nil
 }

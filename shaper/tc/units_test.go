@@ -29,7 +29,7 @@ func TestParseBitRate(t *testing.T) {
 
 func TestParseBitRateRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"100":                            "has no unit: write 100mbit or 100kbit",
+		"100":                            "has no unit; write 100mbit or 100kbit",
 		"1.5":                            "has no unit",
 		"":                               "is not a number with one of tc's units",
 		"mbit":                           "is not a decimal number",
