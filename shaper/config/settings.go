@@ -320,11 +320,12 @@ func parsePercent(s string) (float64, error) {
 		return 0, fmt.Errorf("%q has no percent sign; write it like 50%%", s)
 	}
 	number = strings.TrimSpace(number)
-	if number == "" || len(number) > 12 || strings.Trim(number, "0123456789.") != "" {
+	const longest = 12 // digits and point
+	if number == "" || len(number) > longest || strings.Trim(number, "0123456789.") != "" {
 		return 0, fmt.Errorf("%q is no percentage; write it like 50%% or 12.5%%", s)
 	}
 	v, err := strconv.ParseFloat(number, 64)
-	if err != nil {
+	if err != nil || len(strconv.FormatFloat(v, 'f', -1, 64)) > longest { // .00000000001 is longer than it is written
 		return 0, fmt.Errorf("%q is no percentage; write it like 50%% or 12.5%%", s)
 	}
 	if v <= 0 || v > 100 {

@@ -79,7 +79,7 @@ func (n *node) isScalar() bool {
 // readYAML makes a tree of data, nil for an empty document. Problems are the library's own, with their places.
 func readYAML(file string, data []byte) (*node, inventory.Problems) {
 	problem := func(line, column int, remedy, format string, args ...any) (*node, inventory.Problems) {
-		return nil, inventory.Problems{{File: file, Line: line, Column: column, Message: readable(fmt.Sprintf(format, args...)), Remedy: remedy}}
+		return nil, inventory.Problems{{File: file, Line: line, Column: column, Message: readable(fmt.Sprintf(format, args...)), Remedy: readable(remedy)}}
 	}
 	if len(data) > maxFileSize {
 		return problem(0, 0, "a config is far smaller: name the right file", "is larger than %d bytes", maxFileSize)
@@ -179,7 +179,7 @@ type treeReader struct {
 func (r *treeReader) add(n *node, remedy, format string, args ...any) {
 	n.kind = badNode
 	r.problems = append(r.problems, inventory.Problem{File: r.file, Line: n.line, Column: n.column,
-		Message: readable(fmt.Sprintf(format, args...)), Remedy: remedy})
+		Message: readable(fmt.Sprintf(format, args...)), Remedy: readable(remedy)})
 }
 
 func (r *treeReader) read(from ast.Node) *node {

@@ -131,43 +131,46 @@ func foreignObjects(s tc.State, p *plan.Plan) []string {
 
 // TestConverges: from any start one run leads to the plan, leaves what is foreign, and another run finds nothing to do. It may be
 // killed between any two operations; then the next run does the rest.
-func TestConverges(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		k := start(t)
-		p := plans().Draw(t, "plan").plan(t)
-		opts := diff.Options{Takeover: rapid.Bool().Draw(t, "takeover"), Owned: true}
-		before := observe(t, k)
-		c, err := diff.Compute(before, p, opts)
-		again, err2 := diff.Compute(before, p, opts)
-		if fmt.Sprint(err) != fmt.Sprint(err2) {
-			t.Fatalf("two answers: %v, %v", err, err2)
-		}
-		if err != nil {
-			checkError(t, err, opts)
-			return
-		}
-		if text(again.Ops) != text(c.Ops) {
-			t.Fatalf("two answers: %s, %s", text(c.Ops), text(again.Ops))
-		}
-		kill := rapid.IntRange(0, len(c.Ops)).Draw(t, "killed at")
-		if root := slices.IndexFunc(c.Ops, isRootAdd); root >= 0 && kill > root && kill < root+3 {
-			kill = root // root, first class and its leaf go to the kernel in one piece
-		}
-		apply(t, k, c.Ops[:kill])
-		if c.Rebuild == "" && kill > 0 {
-			// With or without the right to a foreign root: a run that is cut off leaves a tree that is known as ours.
-			opts.Owned = false
-		}
-		c2 := reconcile(t, k, p, opts)
-		if c.Rebuild == "" && c2.Rebuild == "" && diff.Ownership(before).Kind == diff.Ours {
-			is := foreignObjects(observe(t, k), p)
-			for _, object := range foreignObjects(before, p) {
-				if !slices.Contains(is, object) {
-					t.Fatalf("%s was foreign, now there is only %v\nafter %s", object, is, text(c.Ops))
-				}
+func TestConverges(t *testing.T) { rapid.Check(t, converges) }
+
+// FuzzConverges lets coverage choose the starts.
+func FuzzConverges(f *testing.F) { f.Fuzz(rapid.MakeFuzz(converges)) }
+
+func converges(t *rapid.T) {
+	k := start(t)
+	p := plans().Draw(t, "plan").plan(t)
+	opts := diff.Options{Takeover: rapid.Bool().Draw(t, "takeover"), Owned: true}
+	before := observe(t, k)
+	c, err := diff.Compute(before, p, opts)
+	again, err2 := diff.Compute(before, p, opts)
+	if fmt.Sprint(err) != fmt.Sprint(err2) {
+		t.Fatalf("two answers: %v, %v", err, err2)
+	}
+	if err != nil {
+		checkError(t, err, opts)
+		return
+	}
+	if text(again.Ops) != text(c.Ops) {
+		t.Fatalf("two answers: %s, %s", text(c.Ops), text(again.Ops))
+	}
+	kill := rapid.IntRange(0, len(c.Ops)).Draw(t, "killed at")
+	if root := slices.IndexFunc(c.Ops, isRootAdd); root >= 0 && kill > root && kill < root+3 {
+		kill = root // root, first class and its leaf go to the kernel in one piece
+	}
+	apply(t, k, c.Ops[:kill])
+	if c.Rebuild == "" && kill > 0 {
+		// With or without the right to a foreign root: a run that is cut off leaves a tree that is known as ours.
+		opts.Owned = false
+	}
+	c2 := reconcile(t, k, p, opts)
+	if c.Rebuild == "" && c2.Rebuild == "" && diff.Ownership(before).Kind == diff.Ours {
+		is := foreignObjects(observe(t, k), p)
+		for _, object := range foreignObjects(before, p) {
+			if !slices.Contains(is, object) {
+				t.Fatalf("%s was foreign, now there is only %v\nafter %s", object, is, text(c.Ops))
 			}
 		}
-	})
+	}
 }
 
 func isRootAdd(op tc.Op) bool {

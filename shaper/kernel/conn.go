@@ -106,7 +106,7 @@ func (c *conn) send(b []byte) error {
 // becomes of this process, and returns the reply to each; only the last one may ask for an acknowledgement. errLost says that
 // answers did not fit into the socket's buffer: replies that are there are right, but a message without one may have failed.
 func (c *conn) exchange(b []byte, first uint32, count int) ([]wire.Reply, error) {
-	replies := make([]wire.Reply, count)
+	a := answers{port: c.port, first: first, replies: make([]wire.Reply, count)}
 	if err := c.send(b); err != nil {
 		return nil, err
 	}
@@ -118,31 +118,44 @@ func (c *conn) exchange(b []byte, first uint32, count int) ([]wire.Reply, error)
 			lost = true
 			continue
 		case lost && errors.Is(err, unix.EAGAIN):
-			return replies, errLost
+			return a.replies, errLost
 		case err != nil:
-			return replies, err
+			return a.replies, err
 		}
-		done := false
-		for m, err := range wire.Messages(datagram) {
-			if err != nil {
-				return replies, err
-			}
-			i := int(m.Seq - first)
-			if m.Port != c.port || m.Type != unix.NLMSG_ERROR || i < 0 || i >= count {
-				continue
-			}
-			if replies[i], err = wire.ParseReply(m); err != nil {
-				return replies, err
-			}
-			done = done || i == count-1
-		}
+		done, err := a.take(datagram)
 		switch {
+		case err != nil:
+			return a.replies, err
 		case done && lost:
-			return replies, errLost
+			return a.replies, errLost
 		case done:
-			return replies, nil
+			return a.replies, nil
 		}
 	}
+}
+
+// answers are the replies to messages with the sequence numbers from first on.
+type answers struct {
+	port, first uint32
+	replies     []wire.Reply
+}
+
+// take reads a datagram; done says that the last message was answered.
+func (a *answers) take(datagram []byte) (done bool, err error) {
+	for m, err := range wire.Messages(datagram) {
+		if err != nil {
+			return false, err
+		}
+		i := int(m.Seq - a.first)
+		if m.Port != a.port || m.Type != unix.NLMSG_ERROR || i < 0 || i >= len(a.replies) {
+			continue
+		}
+		if a.replies[i], err = wire.ParseReply(m); err != nil {
+			return false, err
+		}
+		done = done || i == len(a.replies)-1
+	}
+	return done, nil
 }
 
 // receive reads one datagram from the kernel; it is valid until the next one. Where nothing is there it waits, or with empty
@@ -187,59 +200,75 @@ func (c *conn) wait() error {
 // dump calls visit for each object of a type, RTM_GETTCLASS for example. The object is valid during the call only. errTorn says
 // that the kernel marked the dump as not of one moment or that a part of it got lost.
 func (c *conn) dump(typ uint16, index int, parent tc.Handle, visit func(wire.Object) error) error {
-	seq := c.next()
-	c.out = wire.AppendDump(c.out[:0], typ, seq, index, parent)
+	d := dumping{port: c.port, seq: c.next(), visit: visit}
+	c.out = wire.AppendDump(c.out[:0], typ, d.seq, index, parent)
 	if err := c.send(c.out); err != nil {
 		return err
 	}
 	// A dump is read to its end whatever happens: until then the socket takes no other.
-	var failed error
-	fail := func(err error) {
-		if failed == nil {
-			failed = err
-		}
-	}
 	for {
 		datagram, err := c.receive(false)
 		if errors.Is(err, unix.ENOBUFS) {
-			fail(errTorn)
+			d.fail(errTorn)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		for m, err := range wire.Messages(datagram) {
+		if d.take(datagram) {
+			return d.failed
+		}
+	}
+}
+
+// dumping is a dump under way.
+type dumping struct {
+	port, seq uint32
+	visit     func(wire.Object) error
+	// failed is the first thing that went wrong.
+	failed error
+}
+
+func (d *dumping) fail(err error) {
+	if d.failed == nil {
+		d.failed = err
+	}
+}
+
+// take reads a datagram; done says that it was the last.
+func (d *dumping) take(datagram []byte) (done bool) {
+	for m, err := range wire.Messages(datagram) {
+		if err != nil {
+			d.fail(err)
+			break
+		}
+		if m.Seq != d.seq || m.Port != d.port {
+			continue
+		}
+		if m.Flags&unix.NLM_F_DUMP_INTR != 0 {
+			d.fail(errTorn)
+		}
+		switch m.Type {
+		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
+			reply, err := wire.ParseReply(m)
 			if err != nil {
-				fail(err)
-				break
+				d.fail(err)
+			} else if reply.Errno != 0 {
+				d.fail(explain(reply))
 			}
-			if m.Seq != seq || m.Port != c.port {
-				continue
+			return true
+		case unix.NLMSG_NOOP:
+		default:
+			o, err := wire.ParseObject(m.Payload)
+			if err == nil {
+				err = d.visit(o)
 			}
-			if m.Flags&unix.NLM_F_DUMP_INTR != 0 {
-				fail(errTorn)
-			}
-			switch m.Type {
-			case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-				reply, err := wire.ParseReply(m)
-				if err != nil {
-					fail(err)
-				} else if reply.Errno != 0 {
-					fail(explain(reply))
-				}
-				return failed
-			case unix.NLMSG_NOOP:
-			default:
-				o, err := wire.ParseObject(m.Payload)
-				if err == nil {
-					err = visit(o)
-				}
-				if err != nil {
-					fail(err)
-				}
+			if err != nil {
+				d.fail(err)
 			}
 		}
 	}
+	return false
 }
 
 // kernelError is an error of the kernel with its own explanation.

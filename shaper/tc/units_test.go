@@ -3,10 +3,13 @@ package tc
 import (
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"bulkshaper/internal/bound"
 )
 
 func TestParseBitRate(t *testing.T) {
@@ -133,17 +136,32 @@ func TestTicksLimits(t *testing.T) {
 	}
 }
 
+// FuzzParseBitRate: what is accepted is the number times the unit, exactly, and is read again from how it is printed.
 func FuzzParseBitRate(f *testing.F) {
 	for _, u := range rateUnits {
 		f.Add("1.5" + u.suffix)
 	}
+	for _, text := range []string{"100", "mbit", "1e3bit", "-1bit", "0.0000001tbit", "١kbit", "1_000bit", "1..5kbit", strings.Repeat("9", 5000) + "bit"} {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := ParseBitRate(text)
+		var r BitRate
+		var err error
+		bound.Check(t, len(text), memoryPerByte, func() { r, err = ParseBitRate(text) })
 		if err != nil {
+			refused(t, err)
 			return
 		}
 		if r < 8 || r > MaxBitRate {
 			t.Fatalf("ParseBitRate(%q) = %d is out of bounds", text, uint64(r))
+		}
+		for _, u := range rateUnits {
+			if number, ok := strings.CutSuffix(strings.ToLower(strings.TrimSpace(text)), u.suffix); ok {
+				if want := product(t, number, u.bits); want != uint64(r) {
+					t.Fatalf("ParseBitRate(%q) = %d, want %d", text, uint64(r), want)
+				}
+				break
+			}
 		}
 		if again, err := ParseBitRate(r.String()); err != nil || again != r {
 			t.Fatalf("%q is %s, which reads as %s, %v", text, r, again, err)
@@ -151,13 +169,46 @@ func FuzzParseBitRate(f *testing.F) {
 	})
 }
 
+// memoryPerByte is what a number may take from the heap for each byte of it.
+const memoryPerByte = 1000
+
+// product is number x unit without the fraction, by other means than the parser's.
+func product(t *testing.T, number string, unit uint64) uint64 {
+	t.Helper()
+	v, ok := new(big.Rat).SetString(strings.TrimSpace(number))
+	if !ok {
+		t.Fatalf("%q was accepted and is no number", number)
+	}
+	v.Mul(v, new(big.Rat).SetInt(new(big.Int).SetUint64(unit)))
+	return new(big.Int).Quo(v.Num(), v.Denom()).Uint64()
+}
+
+// refused wants an error that says what to do.
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if _, remedy, _ := strings.Cut(err.Error(), "; "); remedy == "" {
+		t.Fatalf("%q has no remedy", err)
+	}
+}
+
+// FuzzParseBytes: likewise.
 func FuzzParseBytes(f *testing.F) {
 	for _, u := range sizeUnits {
 		f.Add("1.5" + u.suffix)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if b, err := ParseBytes(text); err == nil && b > math.MaxUint32 {
+		var b Bytes
+		var err error
+		bound.Check(t, len(text), memoryPerByte, func() { b, err = ParseBytes(text) })
+		switch {
+		case err != nil:
+			refused(t, err)
+		case b > math.MaxUint32:
 			t.Fatalf("ParseBytes(%q) = %d is over 32 bits", text, b)
+		default:
+			if again, err := ParseBytes(strconv.FormatUint(uint64(b), 10)); err != nil || again != b {
+				t.Fatalf("%q is %d, which reads as %d, %v", text, b, again, err)
+			}
 		}
 	})
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/fnv"
+	"math"
 	"net/netip"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"bulkshaper/internal/bound"
 	"bulkshaper/shaper/tc"
 )
 
@@ -75,11 +78,78 @@ func decodeAll(t *testing.T, b []byte) {
 	}
 }
 
+// FuzzDecode gives any datagram. What was understood of it is understood the same when it is sent again.
 func FuzzDecode(f *testing.F) {
+	var all []byte
 	for _, s := range seeds(f) {
 		f.Add(s)
+		all = append(all, s...)
 	}
-	f.Fuzz(decodeAll)
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		bound.Check(t, len(b), memoryPerByte, func() { decodeAll(t, b) })
+		for m := range Messages(b) {
+			if o, err := ParseObject(m.Payload); err == nil {
+				sentAgain(t, o)
+			}
+		}
+	})
+}
+
+// memoryPerByte is what decoding in every way may take from the heap for each byte: errors have texts.
+const memoryPerByte = 2000
+
+// sentAgain makes messages of what an object was read as, and reads those.
+func sentAgain(t *testing.T, o Object) {
+	t.Helper()
+	read := func(b []byte) Object {
+		for m, err := range Messages(b) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := ParseObject(m.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return again
+		}
+		t.Fatal("no message")
+		return o
+	}
+	same := func(first, second any, err error) {
+		t.Helper()
+		if d := cmp.Diff(first, second); d != "" || err != nil {
+			t.Fatalf("sent and read again (-first +second): %s, %v", d, err)
+		}
+	}
+	if f, err := o.Filter(); err == nil && o.Kind == tc.KindU32 {
+		f.Hits, f.Counted, f.Sel.Extra = 0, false, false // which are not sent
+		switch {
+		case f.Divisor != 0:
+			f = tc.Filter{Parent: f.Parent, Pref: f.Pref, Protocol: f.Protocol, Kind: f.Kind, Handle: f.Handle, Divisor: f.Divisor}
+		case len(f.Sel.Keys) == 0:
+			f.Sel.Keys = nil
+		}
+		again, err := read(AppendAddFilter(nil, Header{}, o.Index, f)).Filter()
+		same(f, again, err)
+	}
+	if c, err := o.Class(); err == nil && o.Kind == tc.KindHTB && c.Rate < math.MaxUint64&^7 && c.Ceil < math.MaxUint64&^7 {
+		c.Leaf, c.Level = 0, 0 // which are not sent
+		if c.Parent == tc.Root || c.Parent == tc.MakeHandle(c.ID.Major(), 0) {
+			c.Parent = tc.MakeHandle(c.ID.Major(), 0) // as it is sent; the kernel answers with the root
+		}
+		again, err := read(AppendNewClass(nil, Header{}, o.Index, c)).Class()
+		same(c, again, err)
+	}
+	if q, err := o.Qdisc(); err == nil {
+		q.HTB.DirectPackets = 0
+		b, err := AppendNewQdisc(nil, Header{}, o.Index, q)
+		if err != nil {
+			t.Fatalf("read as %+v, which cannot be sent: %v", q, err)
+		}
+		again, err := read(b).Qdisc()
+		same(q, again, err)
+	}
 }
 
 // Every message cut at every place, and with every byte made the largest and the smallest, is an error or less, never a panic.
