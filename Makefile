@@ -44,16 +44,29 @@ needs:
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
 	$(GO) test -race -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
 	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
+	@$(MAKE) --no-print-directory fuzz-short
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
 	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/...
 
+# Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
+FUZZERS = grep -rnoE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func |\1 |' | sort -u | grep -E '$(or $(FUZZ),.)'
+
 .PHONY: fuzz
-fuzz: ## every fuzzer for FUZZTIME each (default 30s)
-	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
-	  for name in $$(grep -oE '^func Fuzz[A-Za-z0-9]+' $$f | cut -c6-); do \
-	    echo "== $$(dirname $$f) $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) $$(dirname $$f); done; done
+fuzz: ## every fuzzer for FUZZTIME each (default 30s); FUZZ=Config only those that are called so
+	@$(FUZZERS) >/dev/null || { echo 'no fuzzer is called $(FUZZ)'; exit 1; }
+	@failed=; while read -r package name; do echo "== $$package $$name"; \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) $$package </dev/null || failed="$$failed $$name"; \
+	done < <($(FUZZERS)); [ -z "$$failed" ] || { echo "failed:$$failed; the inputs are in testdata/fuzz of their packages: mend, and commit them"; exit 1; }
+
+.PHONY: fuzz-list
+fuzz-list: ## the fuzzers, with their packages
+	@$(FUZZERS)
+
+.PHONY: fuzz-short
+fuzz-short: ## every fuzzer for FUZZCOUNT inputs of the engine's own (default 1000), as part of test
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=$(or $(FUZZCOUNT),1000)x
 
 .PHONY: bench
 bench: build ## the figures that bulkshaper is judged by, each with its baseline (needs root and iproute2); JSON=FILE writes them as JSON too
