@@ -123,7 +123,7 @@ func sentAgain(t *testing.T, o Object) {
 		}
 	}
 	if f, err := o.Filter(); err == nil && o.Kind == tc.KindU32 {
-		f.Hits, f.Counted, f.Sel.Extra = 0, false, false // which are not sent
+		f.Sel.Extra = false // which is not sent
 		switch {
 		case f.Divisor != 0:
 			f = tc.Filter{Parent: f.Parent, Pref: f.Pref, Protocol: f.Protocol, Kind: f.Kind, Handle: f.Handle, Divisor: f.Divisor}
