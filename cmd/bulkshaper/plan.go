@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
@@ -17,15 +18,19 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what would change on this node now, and why; changes nothing",
-		Long: `Compares what is wanted with what stands in the kernel and prints each operation with its reason, and whether packets feel it.
---format tc prints lines for tc -batch. tc cuts bursts to whole microseconds, and does not wait, as apply does, for a hash table
+		Long: `Compares what is wanted with what stands in the kernel, and tells what would change, by name, why, and whether packets feel it.
+Of more than 20 of a kind those with the same reason are one line; --all tells each operation in its order. --format tc prints
+lines for tc -batch, with the names as comments. tc cuts bursts to whole microseconds, and does not wait, as apply does, for a hash table
 that was just unlinked and is busy for some 20 ms: for changes of a shaped interface use apply.`,
 		Example: `  bulkshaper plan --interface eth1 --roles roles.json --servers jsons/
+  bulkshaper plan --exit-code
+  bulkshaper plan --all
   bulkshaper plan --format tc | tc -batch -`,
 		Args: cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
 	format := addFormat(c, "text", "json", "tc")
+	all := c.Flags().Bool("all", false, "each operation in its order, as tc would be told it")
 	full := c.Flags().Bool("full", false, "the whole wanted state instead of the changes")
 	exitCode := c.Flags().Bool("exit-code", false, "exit with 3 if anything is to change")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -46,7 +51,7 @@ that was just unlinked and is busy for some 20 ms: for changes of a shaped inter
 			return err
 		}
 		warn(c.ErrOrStderr(), n.desired.Warnings)
-		if err := printPlan(c.OutOrStdout(), format.value, *full, n, changes); err != nil {
+		if err := printPlan(c.OutOrStdout(), format.value, *full, *all, n, changes); err != nil {
 			return err
 		}
 		if *exitCode && len(changes.Ops) > 0 {
@@ -57,7 +62,7 @@ that was just unlinked and is busy for some 20 ms: for changes of a shaped inter
 	return c
 }
 
-func printPlan(w io.Writer, format string, full bool, n *node, changes *diff.Changes) error {
+func printPlan(w io.Writer, format string, full, all bool, n *node, changes *diff.Changes) error {
 	p := n.desired.Plan
 	ops := changes.Ops
 	if full {
@@ -66,47 +71,17 @@ func printPlan(w io.Writer, format string, full bool, n *node, changes *diff.Cha
 			return err
 		}
 	}
-	switch format {
-	case "json":
+	switch {
+	case format == "json":
 		return printJSON(w, planJSON(p, changes, n.state.Filters))
-	case "tc":
-		for _, op := range ops {
-			if _, err := fmt.Fprintln(w, op.TC(p.Interface)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if full {
+	case format == "tc":
+		return printLines(w, view.BatchLines(p, n.state, ops))
+	case full:
 		return printFull(w, n)
+	case all && len(changes.Ops) > 0:
+		return printLines(w, view.OperationLines(styleOf(w), p, n.state, changes.Ops))
 	}
-	return printChanges(w, p, changes)
-}
-
-func printChanges(w io.Writer, p *plan.Plan, changes *diff.Changes) error {
-	out := &errWriter{w: w}
-	out.printf("%s on %s, cabinet %s: %s, %s\n", p.Interface, p.Node, orUnknown(p.Cabinet), count(len(p.Classes), "class"), count(len(p.Destinations), "destination"))
-	if changes.Rebuild != "" {
-		out.printf("REBUILD: %s\n", changes.Rebuild)
-	}
-	for _, foreign := range changes.Foreign {
-		out.printf("not ours, stays: %s\n", foreign)
-	}
-	if len(changes.Ops) == 0 {
-		out.printf("nothing to change\n")
-		return out.err
-	}
-	hits := 0
-	for _, op := range changes.Ops {
-		mark := "hitless"
-		if !op.Hitless {
-			mark = "NOT HITLESS"
-			hits++
-		}
-		out.printf("  %s\n      # %s: %s\n", op.TC(p.Interface), mark, op.Why)
-	}
-	out.printf("%s, %d of them not hitless\n", count(len(changes.Ops), "operation"), hits)
-	return out.err
+	return printLines(w, view.PlanLines(styleOf(w), p, n.state, changes))
 }
 
 func classIDs(p *plan.Plan) map[string]tc.Handle {

@@ -49,6 +49,10 @@ func (n *Names) Summary(ops []tc.Op, most int) []Line {
 				}
 			}
 		}
+		if kind == Protocol {
+			lines = append(lines, merge(kind, items, 1)...) // they are always the same few
+			continue
+		}
 		lines = append(lines, merge(kind, items, most)...)
 	}
 	return lines
