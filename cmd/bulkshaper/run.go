@@ -7,11 +7,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
@@ -71,7 +69,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Log: log.Named("watch")})
 	trim := trimLater()
 	defer trim.Stop()
-	notifier := &systemd{}
+	notifier := newSystemd()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -89,6 +87,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	group.Go(func() error { forward(ctx, watcher.C(), fileEvents, func() {}); return nil })
 	group.Go(func() error { forward(ctx, hup, reloads, watcher.Everything); return nil })
 	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
+	group.Go(func() error { notifier.deliver(ctx); return nil })
 	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
 		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
 	}
@@ -202,50 +201,5 @@ func healthy(loop *shaper.Loop) func() error {
 			return fmt.Errorf("the loop has not come around for %s", age.Round(time.Second))
 		}
 		return nil
-	}
-}
-
-// systemd tells systemd how the daemon is (sd_notify(3)); without NOTIFY_SOCKET nothing is told.
-type systemd struct{ ready atomic.Bool }
-
-func (s *systemd) Ready() {
-	s.ready.Store(true)
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // a lost message shows as a start time-out
-}
-
-func (s *systemd) Reloading() {
-	message := daemon.SdNotifyReloading
-	if now, err := monotonic(); err == nil {
-		message += fmt.Sprintf("\nMONOTONIC_USEC=%d", now.Microseconds())
-	}
-	_, _ = daemon.SdNotify(false, message)
-}
-
-func (s *systemd) Status(line string) { _, _ = daemon.SdNotify(false, "STATUS="+line) }
-
-func (s *systemd) readyError() error {
-	if !s.ready.Load() {
-		return errors.New("the interface was not shaped yet")
-	}
-	return nil
-}
-
-// watchdog tells systemd that the daemon lives for as long as the loop comes around.
-func (s *systemd) watchdog(ctx context.Context, heartbeat func() time.Time) {
-	interval, err := daemon.SdWatchdogEnabled(false)
-	if err != nil || interval == 0 {
-		return
-	}
-	tick := time.NewTicker(interval / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if time.Since(heartbeat()) < max(stuckAfter, interval) {
-				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
-			}
-		}
 	}
 }
