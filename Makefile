@@ -48,7 +48,8 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
-	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/...
+	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./inventory
+	$(GO) test -tags system -count=1 -timeout 60m -v -run TestSoak ./cmd/bulkshaper
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
 FUZZERS = grep -rnoE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func |\1 |' | sort -u | grep -E '$(or $(FUZZ),.)'

@@ -2,8 +2,8 @@
 
 package main
 
-// How long the soak is.
+// How long the soak of each layout is.
 const (
-	soakEdits   = 300
+	soakEdits   = 150
 	soakWindows = 6
 )
