@@ -75,3 +75,12 @@ func printTree(out *errWriter, h plan.Hashed, tree *layout.Tree, p *plan.Plan) {
 	})
 	out.printf("%s", t)
 }
+
+func nameOf(p *plan.Plan, id tc.Handle) string {
+	for _, c := range p.Classes {
+		if c.Class.ID == id {
+			return c.Name
+		}
+	}
+	return ""
+}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/kernel/kerneltest"
 	"bulkshaper/shaper/tc"
@@ -41,13 +42,13 @@ func (h *host) counted() (map[string]uint64, uint64) {
 	return packets, stats.DirectPackets
 }
 
-func (h *host) explain(config string, destinations ...string) []explanation {
+func (h *host) explain(config string, destinations ...string) []view.Explanation {
 	h.t.Helper()
 	r := h.run(append([]string{"explain", "--format", "json", "--config", config}, destinations...)...)
 	if r.code != exitDone {
 		h.t.Fatalf("explain %q: exit %d\n%s%s", destinations, r.code, r.stdout, r.stderr)
 	}
-	var answers []explanation
+	var answers []view.Explanation
 	if err := json.Unmarshal([]byte(r.stdout), &answers); err != nil {
 		h.t.Fatal(err)
 	}

@@ -27,12 +27,29 @@ type Result struct {
 // maxDepth is TC_U32_MAXDEPTH: a longer chain of links ends the search in the pref.
 const maxDepth = 8
 
-// Classify holds packet, which begins at the network header, against filters as tcf_classify and u32_classify do. The order of
-// filters does not matter; their handles do, and for two with one handle the first in filters counts. filters may be read
-// from the kernel or wanted ones, whose table 0 is the root table of their pref.
+// Classifier is the filters of a qdisc, made ready to be asked about many packets. It is never changed after it was made.
+type Classifier struct {
+	tables map[uint32]*table
+	prefs  []*pref
+}
+
+// NewClassifier makes ready filters, which may be read from the kernel or wanted ones, whose table 0 is the root table of their pref.
+// Their order does not matter; their handles do, and for two with one handle the first in filters counts.
+func NewClassifier(filters []tc.Filter) *Classifier {
+	c := &Classifier{tables: map[uint32]*table{}}
+	c.prefs = c.load(filters)
+	return c
+}
+
+// Classify is NewClassifier for one packet.
 func Classify(filters []tc.Filter, packet []byte, protocol tc.Protocol) Result {
-	s := search{tables: map[uint32]*table{}, packet: packet}
-	for _, pref := range s.load(filters) {
+	return NewClassifier(filters).Classify(packet, protocol)
+}
+
+// Classify holds packet, which begins at the network header, against the filters as tcf_classify and u32_classify do.
+func (c *Classifier) Classify(packet []byte, protocol tc.Protocol) Result {
+	s := search{tables: c.tables, packet: packet}
+	for _, pref := range c.prefs {
 		if pref.protocol != protocol && pref.protocol != tc.ProtocolAll {
 			continue
 		}
@@ -68,7 +85,7 @@ type search struct {
 }
 
 // load sorts filters into prefs, in the order in which a packet meets them, and tables, which are shared by all prefs.
-func (s *search) load(filters []tc.Filter) []*pref {
+func (c *Classifier) load(filters []tc.Filter) []*pref {
 	byNumber, roots := map[uint16]*pref{}, RootTables(filters)
 	for _, f := range filters {
 		p, ok := byNumber[f.Pref]
@@ -82,9 +99,9 @@ func (s *search) load(filters []tc.Filter) []*pref {
 		}
 		t := p.root
 		if id != 0 && id != roots[f.Pref] {
-			if t, ok = s.tables[id]; !ok {
+			if t, ok = c.tables[id]; !ok {
 				t = newTable()
-				s.tables[id] = t
+				c.tables[id] = t
 			}
 		}
 		if f.Divisor != 0 {
@@ -93,7 +110,7 @@ func (s *search) load(filters []tc.Filter) []*pref {
 		}
 		t.buckets[f.Handle.Bucket()] = append(t.buckets[f.Handle.Bucket()], f)
 	}
-	for _, t := range s.tables {
+	for _, t := range c.tables {
 		t.sort()
 	}
 	prefs := make([]*pref, 0, len(byNumber))

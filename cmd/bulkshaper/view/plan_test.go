@@ -80,7 +80,7 @@ func TestPlanFits(t *testing.T) {
 		}
 		for _, width := range []int{80, 200} {
 			lines := PlanLines(screen.Style{Width: width}, c.want, c.have, changes)
-			if len(lines) > 40 && strings.HasSuffix(name, "-many") {
+			if len(lines) > 45 && strings.HasSuffix(name, "-many") {
 				t.Errorf("%s has %d lines", name, len(lines))
 			}
 			for _, line := range lines {
