@@ -61,3 +61,31 @@ func CheckShrink(old, new *Inventory, max float64) error {
 	}
 	return nil
 }
+
+// EqualButRoles tells whether two entries differ in their roles alone, if at all: those come from another file.
+func (s *Server) EqualButRoles(t *Server) bool {
+	other := *t
+	other.Roles = s.Roles
+	return s.equal(&other)
+}
+
+// Differences tells of each server that two inventories say different things of, in order of their names: was is nil for one that
+// is new, is for one that is gone.
+func Differences(old, next *Inventory, differs func(was, is *Server)) {
+	a, b := old.Servers, next.Servers
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
+			differs(a[0], nil)
+			a = a[1:]
+		case len(a) == 0 || b[0].Name < a[0].Name:
+			differs(nil, b[0])
+			b = b[1:]
+		default:
+			if !a[0].equal(b[0]) {
+				differs(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+}

@@ -71,6 +71,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- directPackets()
 	ch <- ruleMatched()
+	ch <- overrideActive()
+	ch <- overrideEnd()
 	c.errors.Describe(ch)
 }
 
@@ -93,6 +95,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(class.info), class.labels...)
 		}
 	}
+	collectOverrides(ch, snap, classes)
 	for rule, packets := range ruleLabels(snap) {
 		ch <- prometheus.MustNewConstMetric(ruleMatched(), prometheus.CounterValue, float64(packets), rule)
 	}
@@ -164,6 +167,27 @@ func classLabels(snap shaper.Snapshot) []labelledClass {
 		classes = append(classes, labelledClass{info, []string{label(snap.Interface), label(info.Name), info.Class.ID.String(), kind}})
 	}
 	return classes
+}
+
+// collectOverrides sends a 0 or a 1 for each class, so that the first override of a process shows as a change.
+func collectOverrides(ch chan<- prometheus.Metric, snap shaper.Snapshot, classes []labelledClass) {
+	ends := make(map[string]time.Time, len(snap.Overrides))
+	for _, o := range snap.Overrides {
+		ends[o.Class] = o.Until
+	}
+	seen := make(map[string]bool, len(classes))
+	for _, class := range classes {
+		labels := class.labels[:2]
+		if class.info.Name == tc.ControlName || seen[labels[1]] {
+			continue
+		}
+		seen[labels[1]] = true
+		end, active := ends[class.info.Name]
+		ch <- prometheus.MustNewConstMetric(overrideActive(), prometheus.GaugeValue, number(active), labels...)
+		if active {
+			ch <- prometheus.MustNewConstMetric(overrideEnd(), prometheus.GaugeValue, seconds(end), labels...)
+		}
+	}
 }
 
 // ruleLabels gives each value of the label rule once.

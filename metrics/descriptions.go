@@ -94,6 +94,17 @@ func nodeMetrics() []ofNode {
 	}
 }
 
+// overrideActive and overrideEnd tell of the rates that people put over the config's for a while.
+func overrideActive() *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_override_active",
+		"1 while an override holds the class to another rate than the config's.", []string{"interface", "class"}, nil)
+}
+
+func overrideEnd() *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_override_end_timestamp_seconds",
+		"When the override of the class ends by itself; absent without one.", []string{"interface", "class"}, nil)
+}
+
 func directPackets() *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_direct_packets_total",
 		"Packets that no class took, so that they went out unshaped.", nil, nil)

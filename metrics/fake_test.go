@@ -98,6 +98,8 @@ func incident() *fakeSource {
 				{Name: "cross-cabinet", Class: cross, Leaf: true, Destinations: 24},
 				{Name: "default", Class: other, Leaf: true, Destinations: 6},
 			},
+			Overrides: []shaper.OverrideStatus{{Class: "cross-cabinet", Rate: 51_200_000, Ceil: 51_200_000, ConfiguredRate: 204_800_000,
+				ConfiguredCeil: 204_800_000, Since: time.UnixMilli(1_700_000_000_000), Until: time.UnixMilli(1_700_001_800_000), Why: "copy of the archive", By: "root"}},
 			RuleMatches: []shaper.RuleMatch{{Rule: "same-cabinet", Packets: 1<<32 + 2}, {Rule: "priority-role"}, {Rule: "cross-cabinet", Packets: 690},
 				{Rule: shaper.DefaultRule, Packets: 4}},
 		},

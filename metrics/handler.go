@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -25,12 +26,14 @@ type HandlerOptions struct {
 	// Ready is nil once the interface was shaped as planned for the first time; Healthy is nil while the loop turns.
 	// A missing one counts as always nil.
 	Ready, Healthy func() error
+	// History gives the last events, oldest first; a missing one gives none.
+	History func() []shaper.Event
 	// Log hears of what could not be served.
 	Log     *zap.Logger
 	Version string
 }
 
-// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status, /api/v1/rates and an index. Nothing that it serves changes anything, and
+// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status, /api/v1/rates, /api/v1/history and an index. Nothing that it serves changes anything, and
 // only GET and HEAD are answered.
 func NewHandler(o HandlerOptions) http.Handler {
 	mux := http.NewServeMux()
@@ -43,6 +46,7 @@ func NewHandler(o HandlerOptions) http.Handler {
 			writeJSON(w, http.StatusOK, o.Meter.Recent(o.Source.Snapshot().Classes))
 		})
 	}
+	mux.Handle("GET /api/v1/history", historyHandler(o))
 	mux.Handle("GET /{$}", indexHandler(o))
 	return http.MaxBytesHandler(secure(mux), 0) // nobody has to send us a body
 }
@@ -90,6 +94,26 @@ func statusHandler(o HandlerOptions) http.Handler {
 			o.Meter.Fill(&status, stats)
 		}
 		writeJSON(w, http.StatusOK, status)
+	})
+}
+
+// HistoryAnswer is the answer of /api/v1/history and of `bulkshaper history --format json`.
+type HistoryAnswer struct {
+	Interface string `json:"interface"`
+	Node      string `json:"node"`
+	// Events are the last hundred, newest first.
+	Events []shaper.Event `json:"events"`
+}
+
+func historyHandler(o HandlerOptions) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		snap := o.Source.Snapshot()
+		answer := HistoryAnswer{Interface: snap.Interface, Node: snap.Node, Events: []shaper.Event{}}
+		if o.History != nil {
+			answer.Events = append(answer.Events, o.History()...)
+			slices.Reverse(answer.Events)
+		}
+		writeJSON(w, http.StatusOK, answer)
 	})
 }
 

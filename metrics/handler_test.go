@@ -38,7 +38,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 // keep a browser quiet.
 func TestMethods(t *testing.T) {
 	h := testHandler(incident())
-	for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/status"} {
+	for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/status", "/api/v1/history"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
 			w := ask(h, method, path)
 			want := http.StatusMethodNotAllowed

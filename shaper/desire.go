@@ -1,10 +1,12 @@
 package shaper
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"bulkshaper/inventory"
+	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/policy"
 	"bulkshaper/shaper/tc"
@@ -16,10 +18,16 @@ type Desired struct {
 	Policy   *policy.Policy
 	Node     *inventory.Server
 	Warnings []string
+	// LinkRate is what percentages are of, 0 where that is unknown.
+	LinkRate tc.BitRate
+	// Overrides are those in the plan, Refused those that the policy does not allow.
+	Overrides []override.InForce
+	Refused   []override.Refused
 }
 
-// Desire computes the wanted state. It is pure: the same input, host name and facts always give the same plan.
-func Desire(in Input, hostname string, facts plan.Facts) (*Desired, error) {
+// Desire computes the wanted state. It is pure: the same input, host name, facts and overrides always give the same plan. Overrides
+// are those that are active; one that cannot be followed never keeps the rest from being planned.
+func Desire(in Input, hostname string, facts plan.Facts, overrides ...override.Override) (*Desired, error) {
 	node, err := policy.FindNode(in.Config, in.Inventory, facts.Link.Addresses, hostname)
 	if err != nil {
 		return nil, err
@@ -32,15 +40,32 @@ func Desire(in Input, hostname string, facts plan.Facts) (*Desired, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines []string
+	d := &Desired{Policy: pol, Node: node, LinkRate: cmp.Or(in.Config.LinkRate, facts.Link.Speed)}
 	for _, w := range append(warnings, pol.Warnings()...) {
-		lines = append(lines, w.String())
+		d.Warnings = append(d.Warnings, w.String())
 	}
-	wanted, err := plan.Build(in.Config, classes, pol.Destinations(), node, facts)
+	d.override(in.Config.Interface, classes, overrides)
+	d.Plan, err = plan.Build(in.Config, classes, pol.Destinations(), node, facts)
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: %w", in.Config.Interface, err)
 	}
-	return &Desired{Plan: wanted, Policy: pol, Node: node, Warnings: lines}, nil
+	return d, nil
+}
+
+// override puts the overrides over the rates of classes.
+func (d *Desired) override(iface string, classes []policy.Class, overrides []override.Override) {
+	if len(overrides) == 0 {
+		return
+	}
+	rates := override.Rates{Interface: iface, Link: d.LinkRate}
+	for _, c := range classes {
+		rates.Classes = append(rates.Classes, override.Limits{Name: c.Name, Parent: c.Parent, Rate: c.Rate, Ceil: c.Ceil})
+	}
+	d.Overrides, d.Refused = rates.Apply(overrides)
+	for _, o := range d.Overrides {
+		c := &classes[slices.IndexFunc(classes, func(c policy.Class) bool { return c.Name == o.Class })]
+		c.ConfiguredRate, c.ConfiguredCeil, c.Rate, c.Ceil = c.Rate, c.Ceil, o.Limits.Rate, o.Limits.Ceil
+	}
 }
 
 // FactsOf is what a plan depends on in the observed state.

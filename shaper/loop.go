@@ -23,7 +23,7 @@ type Notifier interface {
 	Status(line string)
 }
 
-// Options is what a Loop works with. All but Files and Reload must be given.
+// Options is what a Loop works with. All but Files, Reload and what is said to be optional must be given.
 type Options struct {
 	Kernel   Kernel
 	Inputs   Inputs
@@ -36,6 +36,11 @@ type Options struct {
 	Files <-chan struct{}
 	// Reload is a person's request (SIGHUP) to read them now.
 	Reload <-chan struct{}
+	// Overrides are rates that people put over the config's for a while; nil for none. OverridesChanged wakes the loop to read them.
+	Overrides        OverrideStore
+	OverridesChanged <-chan struct{}
+	// History is told what happens; nil for one that nobody else reads.
+	History *History
 }
 
 // Loop keeps one interface as the input wants it. One goroutine, Run's, owns everything but the snapshot.
@@ -63,13 +68,17 @@ type Loop struct {
 	contention contention
 	retry      retry
 	draining   map[tc.Handle]time.Time
+	over       overrides
 
 	loading   bool
 	loadAgain bool
 	announced bool // Reloading was said and Ready is owed
 	loaded    chan loadResult
-	// reloadPending says that a reload was taken and the log has no line about it yet.
+	// reloadPending says that a reload was taken and the log has no line about it yet; edited is what it was about.
 	reloadPending bool
+	edited        edits
+	// noticed are the kinds of kernel events since the last pass.
+	noticed []string
 
 	again       *time.Timer
 	wakeAt      time.Time
@@ -85,6 +94,9 @@ type loadResult struct {
 
 // New makes a loop whose first input is already read, so that a program with bad input ends before it touches anything.
 func New(o Options, first Input) *Loop {
+	if o.History == nil {
+		o.History = NewHistory()
+	}
 	l := &Loop{Options: o, input: first, draining: map[tc.Handle]time.Time{}, loaded: make(chan loadResult, 1)}
 	now := time.Now()
 	l.heartbeat.Store(now.UnixNano())
@@ -125,6 +137,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer alive.Stop()
 
 	l.starting = true
+	l.readOverrides()
 	if err := l.reconcile(ctx, "start"); err != nil && fatal(err) {
 		return err
 	}
@@ -135,6 +148,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-alive.C:
+			l.overridesChanged(ctx, l.endOverrides(time.Now()))
+		case <-l.OverridesChanged:
+			l.overridesChanged(ctx, l.readOverrides())
 		case <-l.Files:
 			l.load(ctx)
 		case <-l.Reload:
@@ -153,11 +169,12 @@ func (l *Loop) Run(ctx context.Context) error {
 				continue
 			}
 			if !e.Own {
+				l.notice(e.Kind)
 				l.wake(settle)
 			}
 		case <-l.again.C:
 			l.wakePending = false
-			l.settle(ctx, "event")
+			l.settle(ctx, kernelEvent)
 		case <-resync.C:
 			l.settle(ctx, "read-back")
 		}

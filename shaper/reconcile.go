@@ -24,6 +24,7 @@ const passTimeout = 20 * time.Second
 // next try where one is needed.
 func (l *Loop) reconcile(ctx context.Context, cause string) error {
 	l.wakePending = false
+	cause = l.because(cause)
 	pass, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 
@@ -65,7 +66,7 @@ func (l *Loop) plan(state tc.State) error {
 	if l.planned && sameFacts(l.facts, facts) {
 		return l.desiredErr
 	}
-	desired, err := Desire(l.input, l.Hostname, facts)
+	desired, err := Desire(l.input, l.Hostname, facts, l.over.list()...)
 	if err != nil {
 		l.facts, l.desiredErr, l.planned = facts, err, true
 		return err
@@ -78,6 +79,7 @@ func (l *Loop) plan(state tc.State) error {
 func (l *Loop) adopt(desired *Desired, facts plan.Facts) {
 	l.desired, l.desiredErr, l.planned, l.facts = desired, nil, true, facts
 	l.settled = false // what differs now is our own wish, not drift
+	l.dropOverrides(desired.Refused)
 	l.publish(func(s *Snapshot) { s.describe(l.input, desired) })
 }
 
@@ -136,6 +138,7 @@ func (l *Loop) record(out Outcome, drift bool) {
 		l.contention.repaired(time.Now())
 		if !before && l.contention.active(time.Now()) {
 			l.Log.Warn("contended: somebody keeps changing the shaping, so repairs are spaced out from now on")
+			l.remember(Event{Kind: EventContended, Why: "somebody keeps changing the shaping, so repairs are spaced out from now on"})
 		}
 	}
 }
@@ -178,13 +181,17 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	l.reloadPending = false
 	if reason != "" && was.Reason != reason {
 		l.Log.Error("plan", zap.Error(l.desiredErr))
+		l.remember(Event{Kind: EventFailed, Why: "no plan can be made, so the last one is in force", Error: l.desiredErr.Error()})
 	}
 	switch recovered := l.Snapshot().InSync && !was.InSync; {
 	case recovered && out.Done() == 0 && !l.ready:
+		l.remember(Event{Kind: EventAdopted, Why: cause, Hitless: true})
 		l.Log.Info("shaping that stood is adopted", zap.String("interface", was.Interface), zap.String("node", l.desired.Node.Name), zap.Int("servers", was.Servers))
 	case recovered && out.Done() == 0:
+		l.remember(Event{Kind: EventRecovered, Why: cause, Hitless: true})
 		l.Log.Info("in sync again", zap.String("interface", was.Interface))
 	case was.Contended && !l.contention.active(now):
+		l.remember(Event{Kind: EventContended, Why: "nobody has changed the shaping for a while", Hitless: true})
 		l.Log.Info("no longer contended", zap.String("interface", was.Interface))
 	}
 	if !l.ready {
@@ -210,6 +217,7 @@ func (l *Loop) unobserved(ctx context.Context, err error) error {
 func (l *Loop) outOfSync(err error) error {
 	reason := err.Error()
 	if was := l.Snapshot(); (was.InSync || was.Reason != reason) && !(l.starting && fatal(err)) {
+		l.remember(Event{Kind: EventFailed, Why: "not in sync", Error: reason})
 		l.Log.Error("not in sync", zap.String("interface", was.Interface), zap.Error(err))
 	}
 	l.publish(func(s *Snapshot) {
@@ -272,6 +280,7 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	if out.Done() == 0 && !l.reloadPending {
 		return
 	}
+	l.rememberPass(cause, out, drift)
 	fields := []zap.Field{zap.String("cause", cause), zap.Int("servers", len(l.input.Inventory.Servers))}
 	counts := map[string]int{}
 	hitless := true

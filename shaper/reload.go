@@ -48,7 +48,7 @@ func (l *Loop) take(ctx context.Context, done loadResult) {
 	unchanged := err == nil && l.Snapshot().LastReload.Result == ReloadSuccess && sameInput(l.input, done.input)
 	var desired *Desired
 	if err == nil && !unchanged && l.desired != nil {
-		desired, err = Desire(done.input, l.Hostname, l.facts)
+		desired, err = Desire(done.input, l.Hostname, l.facts, l.over.list()...)
 	}
 	switch {
 	case err != nil:
@@ -69,6 +69,7 @@ func (l *Loop) refuse(at time.Time, err error) {
 	last := l.Snapshot().LastReload
 	l.Recorder.Reload(ReloadFailure, at)
 	if last.Result != ReloadFailure || strings.Join(last.Problems, "\n") != strings.Join(problems, "\n") {
+		l.remember(Event{Kind: EventRefused, Why: "files are wrong, so the last good ones stay in force", Problems: problems})
 		l.Log.Error("input refused, the last good shaping stays", zap.Int("problems", len(problems)), zap.Strings("first", problems[:min(3, len(problems))]))
 	}
 	l.publish(func(s *Snapshot) { s.LastReload = Reload{Time: at, Result: ReloadFailure, Problems: problems} })
@@ -83,6 +84,10 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 	if keys := atStart(l.input.Config, done.input.Config); len(keys) > 0 {
 		l.Log.Warn("used from the next start on", zap.Strings("keys", keys))
 	}
+	if !l.reloadPending {
+		l.edited = edits{}
+	}
+	l.edited.join(editsBetween(l.input, done.input))
 	l.input, l.planned, l.settled, l.reloadPending = done.input, false, false, true
 	if desired != nil {
 		l.adopt(desired, l.facts)
@@ -97,8 +102,10 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 
 // sameInput tells whether nothing that was read makes a difference.
 func sameInput(a, b Input) bool {
-	return a.Inventory.Equal(b.Inventory) && reflect.DeepEqual(a.Config, b.Config)
+	return a.Inventory.Equal(b.Inventory) && sameConfig(a, b)
 }
+
+func sameConfig(a, b Input) bool { return reflect.DeepEqual(a.Config, b.Config) }
 
 // fixed refuses a change of what a running daemon cannot change.
 func fixed(old, next *config.Config) error {

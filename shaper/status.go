@@ -38,6 +38,10 @@ type Snapshot struct {
 	// Layout is how the filters stand, Filters what that costs a packet.
 	Layout  string
 	Filters []FilterCost
+	// LinkRate is what percentages are of, 0 where that is unknown.
+	LinkRate tc.BitRate
+	// Overrides are those in force.
+	Overrides []OverrideStatus
 }
 
 // SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.
@@ -59,6 +63,7 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 	s.Warnings = append(s.Warnings, desired.Warnings...)
 	s.Node, s.Cabinet, s.Datacenter = desired.Node.Name, desired.Node.Cabinet, desired.Node.Datacenter
 	s.Layout, s.Classes = desired.Plan.Layout, nil
+	s.LinkRate, s.Overrides = desired.LinkRate, OverridesOf(desired.Overrides)
 	for _, c := range desired.Plan.Classes {
 		s.Classes = append(s.Classes, ClassInfo{Name: c.Name, Class: c.Class, Leaf: c.Leaf != nil, Destinations: c.Destinations})
 	}
@@ -93,20 +98,23 @@ type Status struct {
 	// Time is when the counters were read.
 	Time time.Time `json:"time"`
 	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
-	Daemon      bool          `json:"daemon"`
-	InSync      bool          `json:"in_sync"`
-	Reason      string        `json:"reason,omitempty"`
-	InterfaceUp bool          `json:"interface_up"`
-	Contended   bool          `json:"contended"`
-	LastReload  *Reload       `json:"last_reload"`
-	LastSuccess *time.Time    `json:"last_reload_success,omitempty"`
-	Servers     int           `json:"inventory_servers"`
-	Warnings    []string      `json:"warnings,omitempty"`
-	Foreign     []string      `json:"foreign,omitempty"`
-	Direct      uint64        `json:"direct_packets"`
-	Layout      string        `json:"layout"`
-	Filters     []FilterCost  `json:"filters,omitempty"`
-	Classes     []ClassStatus `json:"classes"`
+	Daemon      bool         `json:"daemon"`
+	InSync      bool         `json:"in_sync"`
+	Reason      string       `json:"reason,omitempty"`
+	InterfaceUp bool         `json:"interface_up"`
+	Contended   bool         `json:"contended"`
+	LastReload  *Reload      `json:"last_reload"`
+	LastSuccess *time.Time   `json:"last_reload_success,omitempty"`
+	Servers     int          `json:"inventory_servers"`
+	Warnings    []string     `json:"warnings,omitempty"`
+	Foreign     []string     `json:"foreign,omitempty"`
+	Direct      uint64       `json:"direct_packets"`
+	Layout      string       `json:"layout"`
+	Filters     []FilterCost `json:"filters,omitempty"`
+	// LinkRate is what percentages are of, 0 where that is unknown.
+	LinkRate  uint64           `json:"link_rate_bits_per_second"`
+	Overrides []OverrideStatus `json:"overrides"`
+	Classes   []ClassStatus    `json:"classes"`
 	// SendingOver is the seconds that the classes' Sending is the mean of; 0 where that is not known.
 	SendingOver float64 `json:"sending_over_seconds,omitempty"`
 	// Top are the destinations that most was sent to of late, where the kernel counts hits (CONFIG_CLS_U32_PERF).
@@ -134,6 +142,8 @@ type ClassStatus struct {
 	Destinations int    `json:"destinations"`
 	// Sending is what the class sends now, bits per second; nil where that is not known.
 	Sending *uint64 `json:"sending_bits_per_second,omitempty"`
+	// StandingRate is the rate that the kernel holds the class to, 0 while it does not stand.
+	StandingRate uint64 `json:"standing_rate_bits_per_second"`
 	// Standing is false for a class that is planned and not in the kernel.
 	Standing bool `json:"standing"`
 }
@@ -143,7 +153,8 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
 		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Datacenter: snap.Datacenter, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
-		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters, Classes: []ClassStatus{},
+		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
+		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload
@@ -168,6 +179,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 			Overlimits: counted.Overlimits, Requeues: counted.Requeues,
 			BacklogBytes: counted.BacklogBytes, BacklogPkts: counted.BacklogPackets,
 			Borrowed: counted.Borrows, Lent: counted.Lends, Destinations: c.Destinations, Standing: ok,
+			StandingRate: uint64(counted.Class.Rate),
 		})
 	}
 	return s

@@ -51,6 +51,7 @@ func TestUnitSays(t *testing.T) {
 		{"Unit.DefaultDependencies", "no", "an interface that never comes holds up no boot"},
 		{"Unit.Conflicts", "shutdown.target", "which without default dependencies must be said"},
 		{"Service.RuntimeDirectory", "bulkshaper", "the socket of `bulkshaper status` lies there"},
+		{"Service.RuntimeDirectoryPreserve", "yes", "overrides and history outlive a restart"},
 		{"Service.CapabilityBoundingSet", "CAP_NET_ADMIN", "it needs no more"},
 		{"Service.AmbientCapabilities", "CAP_NET_ADMIN", "a bounding set alone grants nothing (ClickHouse#52357)"},
 		{"Service.NoNewPrivileges", "yes", "and gets no more"},

@@ -36,6 +36,7 @@ kernel, and does the operations that are missing. A second apply does nothing.`,
 		}
 		defer n.close()
 		warn(c.ErrOrStderr(), n.desired.Warnings)
+		n.tellOverrides(c.ErrOrStderr())
 		return n.apply(c.Context(), c.OutOrStdout())
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/tc"
 )
 
@@ -63,6 +65,8 @@ type node struct {
 	kernel  *kernel.Kernel
 	state   tc.State
 	desired *shaper.Desired
+	// unread is why the overrides of the run folder could not be read; then none are followed.
+	unread error
 }
 
 // open reads the input, observes the interface and plans for it.
@@ -84,11 +88,32 @@ func (f *inputFlags) open(ctx context.Context) (*node, error) {
 		k.Close()
 		return nil, noInterface(err)
 	}
-	if n.desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(n.state)); err != nil {
+	overrides, err := activeOverrides(input.Config)
+	n.unread = err
+	if n.desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(n.state), overrides...); err != nil {
 		k.Close()
 		return nil, wrong(err)
 	}
 	return n, nil
+}
+
+// activeOverrides are those of the run folder that have not ended.
+func activeOverrides(cfg *config.Config) ([]override.Override, error) {
+	list, err := override.Store{Dir: cfg.RunDir}.Load()
+	return override.Active(list, time.Now()), err
+}
+
+// tellOverrides says which overrides are followed, and which are not and why.
+func (n *node) tellOverrides(w io.Writer) {
+	for _, o := range n.desired.Overrides {
+		fmt.Fprintf(w, "note: an override holds %s to %s, ceil %s, until %s\n", o.Class, o.Limits.Rate, o.Limits.Ceil, untilText(o.Until, time.Now()))
+	}
+	for _, r := range n.desired.Refused {
+		fmt.Fprintf(w, "warning: override %s is not followed: %s\n", r.Override, r.Reason.String())
+	}
+	if n.unread != nil {
+		fmt.Fprintf(w, "warning: no overrides are followed: %v\n", n.unread)
+	}
 }
 
 // noInterface adds a remedy where the interface that is named does not exist.

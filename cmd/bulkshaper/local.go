@@ -94,7 +94,9 @@ func (l *local) readAgain(ctx context.Context) shaper.Reload {
 	input, err := l.files.Load(ctx)
 	if err == nil {
 		var desired *shaper.Desired
-		if desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(l.state)); err == nil {
+		overrides, unread := activeOverrides(input.Config)
+		l.unread = unread
+		if desired, err = shaper.Desire(input, hostname(), shaper.FactsOf(l.state), overrides...); err == nil {
 			l.input, l.desired, l.read = input, desired, now
 			return shaper.Reload{Time: now, Result: shaper.ReloadSuccess}
 		}

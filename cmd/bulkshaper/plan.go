@@ -51,6 +51,7 @@ that was just unlinked and is busy for some 20 ms: for changes of a shaped inter
 			return err
 		}
 		warn(c.ErrOrStderr(), n.desired.Warnings)
+		n.tellOverrides(c.ErrOrStderr())
 		if err := printPlan(c.OutOrStdout(), format.value, *full, *all, n, changes); err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"bulkshaper/metrics"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/override"
 )
 
 func runCommand() *cobra.Command {
@@ -75,26 +76,34 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	defer signal.Stop(hup)
 	fileEvents, reloads := make(chan struct{}, 1), make(chan struct{}, 1)
 
+	overrides := watch.New(func() []string { return []string{cfg.RunDir} }, watch.Options{Debounce: overrideDebounce, Rescan: overrideRescan, Log: log.Named("watch")})
+	overrideEvents := make(chan struct{}, 1)
+	history := openHistory(cfg.RunDir, log)
+
 	loop := shaper.New(shaper.Options{
 		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
+		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
 
+	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
+		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, "loop", loop.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
 	group.Go(func() error { forward(ctx, watcher.C(), fileEvents, func() {}); return nil })
+	group.Go(func() error { return ended(ctx, "watch of the run folder", overrides.Run(ctx)) })
+	group.Go(func() error { forward(ctx, overrides.C(), overrideEvents, func() {}); return nil })
+	group.Go(func() error { history.Keep(ctx, cfg.RunDir, log); return nil })
 	group.Go(func() error { forward(ctx, hup, reloads, watcher.Everything); return nil })
 	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
 	group.Go(func() error { notifier.deliver(ctx); return nil })
-	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
-		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
-	}
 	meter := shaper.NewMeter(loop.Stats)
 	group.Go(func() error { meter.Run(ctx); return nil })
 	handler := metrics.NewHandler(metrics.HandlerOptions{
-		Gatherer: registry, Source: loop, Meter: meter, Ready: notifier.readyError, Healthy: healthy(loop), Log: log, Version: version(),
+		Gatherer: registry, Source: loop, Meter: meter, Ready: notifier.readyError, Healthy: healthy(loop), History: history.Events, Log: log, Version: version(),
 	})
 	for _, where := range []metrics.ServeOptions{
 		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},
@@ -104,6 +113,22 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		group.Go(func() error { answer(ctx, where); return nil })
 	}
 	return group.Wait()
+}
+
+const (
+	// overrideDebounce gathers what one writing of the run folder's files makes of events, overrideRescan is for a folder that cannot be
+	// watched.
+	overrideDebounce = 10 * time.Millisecond
+	overrideRescan   = 10 * time.Second
+)
+
+// openHistory goes on with what was kept in the run folder.
+func openHistory(dir string, log *zap.Logger) *shaper.History {
+	events, err := shaper.ReadHistory(dir)
+	if err != nil {
+		log.Warn("the history begins anew", zap.Error(err))
+	}
+	return shaper.NewHistory(events...)
 }
 
 // watchedFiles reads what changed where the watcher knows that, else everything. Then it has what the reading names watched, too: an

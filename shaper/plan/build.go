@@ -96,6 +96,8 @@ func (b *builder) buildClasses(classes []policy.Class) error {
 	// not wait behind bulk or for a parent's tokens.
 	control := standard
 	control.Name, control.ID, control.Parent, control.Prio = tc.ControlName, tc.ControlMinor, "", 0
+	// Who turns the default class down for a while does not mean to cut the node off.
+	control.Rate, control.Ceil = cmp.Or(standard.ConfiguredRate, standard.Rate), cmp.Or(standard.ConfiguredCeil, standard.Ceil)
 	byName[control.Name] = control
 
 	order, err := orderClasses(byName, standard.Name)

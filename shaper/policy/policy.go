@@ -50,6 +50,8 @@ type Class struct {
 	Inner      bool
 	Prio       uint32
 	Rate, Ceil tc.BitRate // whole bytes per second
+	// ConfiguredRate and ConfiguredCeil are what the config gives, where an override has put others over them for a while; else 0.
+	ConfiguredRate, ConfiguredCeil tc.BitRate
 	// Burst, Cburst, Quantum and Leaf are as the config has them: 0 where they are to be computed.
 	Burst, Cburst tc.Bytes
 	Quantum       uint32

@@ -309,8 +309,8 @@ func life(t *testing.T, c *container) {
 		if after := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1"); after != before {
 			t.Errorf("shaping was\n%s\nand is\n%s", before, after)
 		}
-		if out, err := c.try("ls", "/run/bulkshaper"); err == nil {
-			t.Errorf("the run folder is still there: %s", out)
+		if out := c.run(t, "ls", "/run/bulkshaper/"); !strings.Contains(out, "history.state") {
+			t.Errorf("the run folder holds no history: %s", out)
 		}
 	})
 

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bulkshaper/metrics"
+	"bulkshaper/shaper"
+)
+
+func historyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "history",
+		Short: "What happened to the shaping: the last hundred changes, repairs, refusals and overrides, and why",
+		Long: `Asks the daemon what it did and why, newest first. A restart of the daemon does not lose it, a reboot does. Without a daemon
+it shows what the last one left.`,
+		Example: "  bulkshaper history\n  bulkshaper history -n 5",
+		Args:    cobra.NoArgs,
+	}
+	flags := addInputFlags(c)
+	format := addFormat(c, "text", "json")
+	most := c.Flags().IntP("number", "n", shaper.HistoryLength, "how many at most")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := format.check(); err != nil {
+			return err
+		}
+		if *most < 1 {
+			return wrong(fmt.Errorf("--number %d: give at least 1", *most))
+		}
+		p := flags.place()
+		var answer metrics.HistoryAnswer
+		if err := askDaemon(c.Context(), p.socket(), "/api/v1/history", &answer); err != nil {
+			events, kept := shaper.ReadHistory(p.runDir)
+			switch {
+			case kept != nil:
+				return kept
+			case events == nil:
+				return fmt.Errorf("no daemon answers at %s, and none has left a history there", p.socket())
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "warning: no daemon answers at %s; this is what the last one left\n", p.socket())
+			slices.Reverse(events)
+			answer.Interface, answer.Events = p.iface, events
+		}
+		answer.Events = answer.Events[:min(len(answer.Events), *most)]
+		if format.value == "json" {
+			return printJSON(c.OutOrStdout(), answer)
+		}
+		return printHistory(c.OutOrStdout(), answer.Events)
+	}
+	return c
+}
+
+// printHistory prints an event in a line, and below it what was done or what is wrong.
+func printHistory(w io.Writer, events []shaper.Event) error {
+	out := &errWriter{w: w}
+	if len(events) == 0 {
+		out.printf("nothing happened yet\n")
+	}
+	for _, e := range events {
+		out.printf("%s  %-9s  %s\n", e.Time.Local().Format(time.DateTime), e.Kind, e.Why)
+		for _, file := range e.Files {
+			out.printf("    file: %s\n", file)
+		}
+		if e.FilesMore > 0 {
+			out.printf("    and %s more\n", count(e.FilesMore, "file"))
+		}
+		if e.Error != "" {
+			out.printf("    %s\n", e.Error)
+		}
+		for _, p := range e.Problems {
+			out.printf("    %s\n", p)
+		}
+		if e.Rebuild != "" {
+			out.printf("    the root qdisc was set up again: %s\n", e.Rebuild)
+		}
+		for _, o := range e.Operations {
+			out.printf("    %s %s\n", o.Verb, count(o.Count, o.Object))
+			for _, example := range o.Examples {
+				out.printf("      %s: %s\n", named(example), example.Why)
+			}
+			if more := o.Count - len(o.Examples); more > 0 {
+				out.printf("      and %d more\n", more)
+			}
+		}
+		if len(e.Operations) > 0 {
+			felt := "hitless"
+			if !e.Hitless {
+				felt = "NOT HITLESS"
+			}
+			out.printf("    %s, took %s\n", felt, time.Duration(e.Took*float64(time.Second)).Round(100*time.Microsecond))
+		}
+	}
+	return out.err
+}
+
+// named is an object with the name of its class.
+func named(o shaper.OperationDone) string {
+	if o.Class == "" {
+		return o.Object
+	}
+	return o.Object + " (" + o.Class + ")"
+}
