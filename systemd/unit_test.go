@@ -45,6 +45,7 @@ func TestUnitSays(t *testing.T) {
 		{"Service.TimeoutStartSec", "infinity", "the interface may come late"},
 		{"Service.WatchdogSec", "60s", "a hung loop is restarted"},
 		{"Service.Restart", "on-failure", "a crash is not the end"},
+		{"Service.RestartPreventExitStatus", "77", "without permission a restart is no use"},
 		{"Service.RestartSec", "10s", "nor does it need haste: the shaping stays in the kernel"},
 		{"Unit.StartLimitIntervalSec", "0", "nor are many crashes"},
 		{"Unit.AssertCapability", "CAP_NET_ADMIN", "without it one error and no restarts"},
@@ -68,13 +69,26 @@ func TestUnitSays(t *testing.T) {
 		}
 	}
 	for setting, why := range map[string]string{
-		"Unit.BindsTo":           "it stops the daemon with the interface and does not start it again (systemd#35079)",
-		"Unit.Requisite":         "it makes a late interface an error",
-		"Service.PrivateNetwork": "another namespace has other interfaces",
-		"Service.PrivateUsers":   "CAP_NET_ADMIN would not hold for the node's interface",
-		"Service.ExecStop":       "a stop leaves the shaping",
-		"Service.ExecStopPost":   "a stop leaves the shaping",
-		"Service.ExecStartPre":   "the daemon checks its files itself, and keeps the last good ones",
+		"Unit.BindsTo":         "it stops the daemon with the interface and does not start it again (systemd#35079)",
+		"Unit.Requisite":       "it makes a late interface an error",
+		"Service.ExecStop":     "a stop leaves the shaping",
+		"Service.ExecStopPost": "a stop leaves the shaping",
+		"Service.ExecStartPre": "the daemon checks its files itself, and keeps the last good ones",
+		// What systemtest shows of the first four, holds of the rest for the same reason.
+		"Service.PrivateNetwork":       "another namespace has other interfaces",
+		"Service.PrivateUsers":         "CAP_NET_ADMIN would not hold for the node's interface",
+		"Service.MountFlags":           "an inventory that is mounted later must be seen",
+		"Service.TemporaryFileSystem":  "it hides the files",
+		"Service.NetworkNamespacePath": "another namespace has other interfaces",
+		"Service.JoinsNamespaceOf":     "another namespace has other interfaces",
+		"Service.RootDirectory":        "it hides the files",
+		"Service.RootImage":            "it hides the files",
+		"Service.InaccessiblePaths":    "it may hide the files",
+		"Service.ExecPaths":            "it does not keep the files from being read, but NoExecPaths= does keep the program from running",
+		"Service.NoExecPaths":          "it keeps the program from running",
+		"Service.RestrictFileSystems":  "the inventory may lie on any, also on NFS",
+		"Service.MemoryMax":            "an inventory of 100,000 servers is no reason to be killed",
+		"Service.LimitNOFILE":          "a watch and a socket need a descriptor each",
 	} {
 		if got, ok := settings[setting]; ok {
 			t.Errorf("%s=%s: %s", setting, got, why)

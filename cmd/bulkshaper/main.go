@@ -30,6 +30,10 @@ const (
 	exitFailed  = 1
 	exitWrong   = 2 // usage, config or inventory
 	exitDiffers = 3 // plan --exit-code, explain
+
+	// exitNoPermission (EX_NOPERM of sysexits.h) tells a service manager that to start again is no use; the unit has it in
+	// RestartPreventExitStatus=. Elsewhere that is a failure like others.
+	exitNoPermission = 77
 )
 
 // codedError is an error that knows its exit code; with a nil err only the code is meant.

@@ -22,6 +22,7 @@ import (
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/override"
+	"bulkshaper/shaper/tc"
 )
 
 func runCommand() *cobra.Command {
@@ -35,10 +36,14 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 	}
 	flags := addInputFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := serve(c.Context(), flags); c.Context().Err() == nil || !errors.Is(err, context.Canceled) {
-			return err
+		err := serve(c.Context(), flags)
+		switch {
+		case c.Context().Err() != nil && errors.Is(err, context.Canceled):
+			return nil // told to stop, whether at work or still reading files
+		case errors.Is(err, tc.ErrPermission) && os.Getenv("NOTIFY_SOCKET") != "":
+			return &codedError{exitNoPermission, err}
 		}
-		return nil // told to stop, whether at work or still reading files
+		return err
 	}
 	return c
 }
@@ -47,6 +52,9 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 func serve(ctx context.Context, flags *inputFlags) error {
 	started := time.Now()
 	collectOften()
+	if err := kernel.Permitted(); err != nil {
+		return err // now, and not when there is something to change
+	}
 	input, files, err := flags.load(ctx)
 	if err != nil {
 		return err

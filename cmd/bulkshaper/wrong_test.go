@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"bulkshaper/shaper/tc"
 )
 
 // TestWrongInput gives apply input that is wrong in many ways. Each ends with 1 or 2 and one message that says where and what to
@@ -145,6 +148,17 @@ func TestWithoutPrivilege(t *testing.T) {
 			t.Errorf("%q without privilege: exit %d, %s", args, r.code, r.stderr)
 		}
 	}
+	// A service manager is told that another start is no use; also where nothing is to do, since some day something will be.
+	h.must("apply", "--config", incidentConfig())
+	service := func(cmd *exec.Cmd) {
+		withoutPrivilege(cmd)
+		cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "none"))
+	}
+	r := h.runWith(service, "run", "--config", incidentConfig(), "--run-dir", t.TempDir(), "--listen", "")
+	if want := "bulkshaper: " + tc.ErrPermission.Error() + "\n"; r.code != exitNoPermission || r.stderr != want || r.stdout != "" {
+		t.Errorf("run as a service without privilege: exit %d, want %d; %q, want %q", r.code, exitNoPermission, r.stderr, want)
+	}
+	h.must("clear", "--config", incidentConfig())
 	if q := h.TC("qdisc", "show", "dev", "eth1"); strings.Contains(q, "htb") {
 		t.Errorf("the kernel changed: %s", q)
 	}
