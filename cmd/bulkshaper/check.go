@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
@@ -24,50 +26,83 @@ func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Read config and inventory and print every problem; needs no privilege",
-		Long: `Reads config and inventory as the daemon would and prints every problem with its place and a remedy. Warnings do not make
-the exit code 2; errors do. Where the interface exists the whole plan is made, and on any other machine that of --node.`,
-		Example: "  bulkshaper check --config testdata/incident/config.yaml",
-		Args:    cobra.NoArgs,
+		Long: `Reads config and inventory as the daemon would and prints every problem, by file, with the line, a remedy, and in the end
+how many there are of each kind. Warnings do not make the exit code 2; errors do. Where the interface exists the whole plan is
+made, and on any other machine that of --node.
+
+--diff tells what an edit changes on the node --node, without privilege and without asking a kernel: rates, destinations that
+move to another class, come or go. OLD-FOLDER has the files as they were: either a checkout of the whole repository, in which the
+config is at the same relative path, or a copy of the folder of the config. Paths that lie outside of what it is a copy of are
+taken as unchanged.`,
+		Example: `  bulkshaper check --config testdata/incident/config.yaml
+  bulkshaper check --format json
+  bulkshaper check --diff OLD-FOLDER --node hadoop27`,
+		Args: cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
+	format := addFormat(c, "text", "json")
+	old := c.Flags().String("diff", "", "tell what changed since the `folder` with the files as they were")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		input, _, err := flags.load(c.Context())
-		if c.Context().Err() != nil {
-			return c.Context().Err() // nothing was found out
+		if err := format.check(); err != nil {
+			return err
 		}
-		var about string
-		var warnings []string
-		if err == nil {
-			err = checkWebConfig(input.Config)
-		}
-		if err == nil {
-			for _, w := range input.Inventory.Warnings {
-				warnings = append(warnings, w.String())
-			}
-			var more []string
-			about, more, err = checkNode(c.Context(), input)
-			warnings = append(warnings, more...)
-		}
-		out := &errWriter{w: c.OutOrStdout()}
-		for _, w := range warnings {
-			out.printf("warning: %s\n", w)
-		}
-		var problems inventory.Problems
-		if errors.As(err, &problems) {
-			for _, p := range problems {
-				out.printf("error: %s\n", p)
-			}
-			return &codedError{exitWrong, errors.New(count(len(problems), "error") + " found")}
-		}
+		r, err := flags.check(c.Context(), *old)
 		if err != nil {
-			out.printf("error: %s\n", err)
-			return &codedError{exitWrong, errors.New("1 error found")}
+			return err
 		}
-		out.printf("ok: %s, %s, %s; %s\n", count(len(input.Inventory.Servers), "server"), count(len(input.Inventory.Roles), "role"),
-			count(len(warnings), "warning"), about)
-		return out.err
+		if format.value == "json" {
+			err = printJSON(c.OutOrStdout(), r)
+		} else {
+			err = printLines(c.OutOrStdout(), view.ReportLines(styleOf(c.OutOrStdout()), r))
+		}
+		if err == nil && !r.OK {
+			err = &codedError{exitWrong, errors.New(count(r.Errors, "error") + " found")}
+		}
+		return err
 	}
 	return c
+}
+
+// check reads everything. Its error is for what cannot be reported: bad usage, an interruption.
+func (f *inputFlags) check(ctx context.Context, old string) (*view.Report, error) {
+	collectSeldom()
+	input, _, err := f.load(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // nothing was found out
+	}
+	if err == nil {
+		err = checkWebConfig(input.Config)
+	}
+	var about string
+	var warnings []inventory.Problem
+	if err == nil {
+		warnings = append(warnings, input.Inventory.Warnings...)
+		var more []inventory.Problem
+		about, more, err = checkNode(ctx, input)
+		warnings = append(warnings, more...)
+	}
+	var problems inventory.Problems
+	if err != nil && !errors.As(err, &problems) {
+		problems = inventory.Problems{{Message: err.Error()}}
+	}
+	r := view.NewReport(problems, warnings, func(file string) []byte {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil // the problem is told all the same, without the line
+		}
+		return data
+	})
+	r.About = about
+	if input.Inventory != nil {
+		r.Servers, r.Roles = len(input.Inventory.Servers), len(input.Inventory.Roles)
+	}
+	if old != "" && r.OK {
+		r.Diff, r.DiffNote, err = f.compareOld(ctx, input, old)
+		if err != nil {
+			return nil, wrong(err)
+		}
+	}
+	return r, nil
 }
 
 // checkWebConfig reads the web config as the server would. It holds secrets: who may not read it is told nothing about it.
@@ -81,7 +116,7 @@ func checkWebConfig(cfg *config.Config) error {
 
 // checkNode makes the plan as far as this machine can: wholly where the interface exists, without the link's speed where only
 // the node is known, and otherwise just the rules, which are looked at with any server's eyes. It says which.
-func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []string, err error) {
+func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []inventory.Problem, err error) {
 	facts, found, warnings := linkFacts(ctx, in.Config.Interface)
 	node, err := policy.FindNode(in.Config, in.Inventory, facts.Link.Addresses, hostname())
 	switch {
@@ -94,23 +129,23 @@ func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []s
 		if err != nil {
 			return "", nil, err
 		}
-		return "this host is not in the inventory, so rates and plan were not checked (--node NAME)", lines(pol.Warnings()), nil
+		return "this host is not in the inventory, so rates and plan were not checked (--node NAME)", pol.Warnings(), nil
 	case !found && in.Config.LinkRate == 0 && needsSpeed(in):
 		pol, err := policy.New(in.Config, in.Inventory, node)
 		if err != nil {
 			return "", nil, err
 		}
-		return fmt.Sprintf("seen from %s, but for rates in percent: interface %s is not here (--link-rate)", node.Name, in.Config.Interface), lines(pol.Warnings()), nil
+		return fmt.Sprintf("seen from %s, but for rates in percent: interface %s is not here (--link-rate)", node.Name, in.Config.Interface), pol.Warnings(), nil
 	}
 	desired, err := shaper.Desire(in, hostname(), facts)
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), append(warnings, desired.Warnings...), nil
+	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), append(warnings, notedBy(in, node, facts, desired)...), nil
 }
 
 // linkFacts is what is known of the interface; without it those of a common Ethernet card stand in.
-func linkFacts(ctx context.Context, name string) (facts plan.Facts, found bool, warnings []string) {
+func linkFacts(ctx context.Context, name string) (facts plan.Facts, found bool, warnings []inventory.Problem) {
 	stand := plan.Facts{Link: tc.Link{Name: name, MTU: 1500}, AutoLeaf: tc.KindPFIFO}
 	if name == "" {
 		return stand, false, nil
@@ -126,7 +161,7 @@ func linkFacts(ctx context.Context, name string) (facts plan.Facts, found bool, 
 	}
 	if owner := diff.Ownership(state); owner.Kind == diff.Foreign {
 		foreign := &diff.ForeignRootError{Interface: name, Root: owner.Root, Maker: owner.Maker}
-		warnings = append(warnings, foreign.Error())
+		warnings = append(warnings, inventory.Problem{Message: foreign.Error()})
 	}
 	return shaper.FactsOf(state), true, warnings
 }
@@ -141,9 +176,11 @@ func needsSpeed(in shaper.Input) bool {
 	return false
 }
 
-func lines(problems []inventory.Problem) (texts []string) {
-	for _, p := range problems {
-		texts = append(texts, p.String())
+// notedBy are the warnings of the rates and of the rules.
+func notedBy(in shaper.Input, node *inventory.Server, facts plan.Facts, desired *shaper.Desired) []inventory.Problem {
+	_, warnings, err := policy.Resolve(in.Config, in.Inventory, node, facts.Link.Speed)
+	if err != nil {
+		return nil // the plan was made of the same
 	}
-	return texts
+	return append(warnings, desired.Policy.Warnings()...)
 }
