@@ -46,6 +46,11 @@ var ErrNotConverged = errors.New("the kernel does not hold what it accepted")
 // Converge brings the kernel from the observed state to the wanted one and reads it back. Classes in keep are not deleted
 // yet. The error is that of the first operation that failed; the outcome is good in either case.
 func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options, keep func(tc.Handle) bool) (Outcome, error) {
+	return converge(ctx, k, state, want, options, keep, maxRounds)
+}
+
+// converge is Converge in at most so many rounds.
+func converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options, keep func(tc.Handle) bool, rounds int) (Outcome, error) {
 	start := time.Now()
 	state, changes, err := compute(ctx, k, state, want, options)
 	out := Outcome{Before: state, State: state}
@@ -61,23 +66,23 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	}
 	out.Results = Apply(ctx, k, state.Link, ops)
 	out.Took = time.Since(start)
-	var failed error
-	for _, r := range out.Results {
-		if r.Err != nil {
-			failed = fmt.Errorf("%s: %w", r.Op, r.Err)
-			break
-		}
-	}
+	failed := firstFailure(out.Results)
 	after, err := k.Observe(ctx)
 	if err != nil {
 		return out, errors.Join(failed, fmt.Errorf("read back: %w", err))
 	}
 	out.State = after
-	if hidden := diff.HiddenTables(out.Results); len(hidden) > 0 && len(options.BannedTables) < maxHidden {
-		options.BannedTables = append(slices.Clone(options.BannedTables), hidden...)
-		again, err := Converge(ctx, k, after, want, options, keep)
+	further := func() (Outcome, error) {
+		again, err := converge(ctx, k, after, want, options, keep, rounds-1)
 		again.Before, again.Results, again.Took = state, append(out.Results, again.Results...), time.Since(start)
+		if again.Changes != nil && changes.Rebuild != "" {
+			again.Changes.Rebuild = changes.Rebuild
+		}
 		return again, err
+	}
+	if hidden := diff.HiddenTables(out.Results); len(hidden) > 0 && rounds > 1 {
+		options.BannedTables = append(slices.Clone(options.BannedTables), hidden...)
+		return further()
 	}
 	if failed != nil {
 		return out, failed
@@ -87,11 +92,30 @@ func Converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 		return out, fmt.Errorf("read back: %w", err)
 	}
 	rest, _ := withhold(left.Ops, keep)
+	if len(rest) > 0 && len(options.BannedTables) > 0 && rounds > 1 {
+		// The tables that were passed over have come to light with their pref, and can go now.
+		options.BannedTables = nil
+		return further()
+	}
 	if len(rest) > 0 {
 		return out, fmt.Errorf("%w: after %d operations still to do: %s (%s)", ErrNotConverged, len(ops), rest[0], rest[0].Why)
 	}
 	out.Converged = len(draining) == 0
 	return out, nil
+}
+
+// firstFailure is the error of the first operation that failed by itself: those before it may have been taken back for its sake.
+func firstFailure(results []tc.Result) error {
+	var failed error
+	for _, r := range results {
+		if r.Err != nil && (failed == nil || !errors.Is(r.Err, tc.ErrNotTried)) {
+			failed = fmt.Errorf("%s: %w", r.Op, r.Err)
+		}
+		if r.Err != nil && !errors.Is(r.Err, tc.ErrNotTried) {
+			break
+		}
+	}
+	return failed
 }
 
 // A hash table that was unlinked cannot be deleted while packets may be in it: the kernel answers EBUSY for 20 to 45 ms, and
@@ -128,9 +152,9 @@ func beingMade(state tc.State, root tc.Qdisc) bool {
 	return root.Kind == tc.KindHTB && root.Handle == tc.MakeHandle(tc.Major, 0) && len(state.Classes) <= 1 && len(state.Filters) == 0
 }
 
-// maxHidden bounds the hash tables that are passed over since the kernel has them and does not show them: those of a pref that
-// somebody deleted before its tables.
-const maxHidden = 256
+// maxRounds bounds how often a pass begins again since hash tables are in the way that the kernel has and does not show: those of a
+// pref that somebody deleted before its tables. A round finds at least one.
+const maxRounds = 256
 
 // Apply does the operations in order, and has patience with tables.
 func Apply(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc.Result {

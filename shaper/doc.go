@@ -20,8 +20,8 @@
 // One goroutine owns the state; everybody else reads snapshots. The diff is always against the kernel as it was just read,
 // never against memory, so a pass is the same after a restart, an edit or somebody else's tc command. An input that is wrong
 // in any way changes nothing. A root qdisc that is not ours ends the program at the first contact; later, on a link that this
-// loop has shaped, it is taken back, and more and more slowly when that happens again and again. When the loop ends the shaping
-// stays.
+// loop has shaped, it is taken back, and more and more slowly when that happens again and again. When the loop is told to
+// end it finishes the pass that it is in, and the shaping stays.
 //
 // # Arrows
 //

@@ -47,7 +47,8 @@ type Options struct {
 type Loop struct {
 	Options
 	snapshot  atomic.Pointer[Snapshot]
-	heartbeat atomic.Int64 // of Run, nanoseconds of the wall clock
+	began     time.Time
+	heartbeat atomic.Int64 // of Run, nanoseconds since began by the monotonic clock
 
 	input Input
 	// desired is the last that could be made; planned says that it, or desiredErr, is of this input and these facts.
@@ -99,7 +100,7 @@ func New(o Options, first Input) *Loop {
 	}
 	l := &Loop{Options: o, input: first, draining: map[tc.Handle]time.Time{}, loaded: make(chan loadResult, 1)}
 	now := time.Now()
-	l.heartbeat.Store(now.UnixNano())
+	l.began = now
 	l.publish(func(s *Snapshot) {
 		*s = SnapshotOf(first, nil)
 		s.Started, s.Reason = now, "not shaped yet"
@@ -115,7 +116,8 @@ func (l *Loop) Snapshot() Snapshot { return *l.snapshot.Load() }
 func (l *Loop) Stats(ctx context.Context) (tc.Stats, error) { return l.Kernel.Stats(ctx) }
 
 // Heartbeat is when the loop last came around; a loop that hangs stops the watchdog.
-func (l *Loop) Heartbeat() time.Time { return time.Unix(0, l.heartbeat.Load()) }
+// The time has a monotonic reading, so that its age is right after the machine's clock was set.
+func (l *Loop) Heartbeat() time.Time { return l.began.Add(time.Duration(l.heartbeat.Load())) }
 
 // beat is how often a loop with nothing to do still comes around.
 const beat = time.Second
@@ -143,7 +145,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	l.starting = false
 	for {
-		l.heartbeat.Store(time.Now().UnixNano())
+		l.heartbeat.Store(int64(time.Since(l.began)))
 		select {
 		case <-ctx.Done():
 			return nil

@@ -2,6 +2,7 @@ package shaper
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -223,6 +224,7 @@ func TestLoopSpacesOutContendedRepairs(t *testing.T) {
 	})
 }
 
+// PROMISES.md: An operation on the kernel fails
 func TestLoopGoesOnAfterAnyFailure(t *testing.T) {
 	for _, errno := range []error{unix.EBUSY, unix.ENOBUFS, unix.ENOENT, unix.ENODEV, unix.EINVAL} {
 		t.Run(errno.Error(), func(t *testing.T) {
@@ -266,10 +268,16 @@ func TestLoopWaitsForTheInterface(t *testing.T) {
 		b.kernel.SetLink(testLink())
 		b.wait(20 * time.Millisecond)
 		b.shaped()
+		if b.Snapshot().InterfaceGone {
+			t.Error("gone, and shaped")
+		}
 		link := testLink()
 		link.Index = 9
 		b.kernel.RemoveLink()
 		b.wait(time.Second)
+		if !b.Snapshot().InterfaceGone {
+			t.Error("not gone")
+		}
 		b.kernel.SetLink(link)
 		b.wait(20 * time.Millisecond)
 		b.shaped()
@@ -349,6 +357,67 @@ func TestLoopWaitsForARootThatIsBeingMade(t *testing.T) {
 		}()
 	}, func(b *bench) {
 		b.wait(time.Second)
+		b.shaped()
+	})
+}
+
+// PROMISES.md: The daemon is told to stop in the middle of its work
+//
+// TestLoopFinishesThePassItIsIn: half of a tree would stand until the next start.
+func TestLoopFinishesThePassItIsIn(t *testing.T) {
+	run(t, func(b *bench) {
+		b.kernel.Hook(func(op tc.Op) error {
+			if op.Object.Type() == "class" {
+				b.end()
+			}
+			return nil
+		})
+	}, func(b *bench) {
+		if err := <-b.done; err != nil {
+			t.Errorf("the loop ended with %v", err)
+		}
+		b.shaped()
+		if lines := b.messages(); len(lines) != 1 || lines[0] != "shaping changed" {
+			t.Errorf("log: %q", lines)
+		}
+		b.done <- nil
+	})
+}
+
+// TestHeartbeatIsMonotonic, so that its age is right after the machine's clock was set: by the wall clock an hour's jump would be a loop
+// that hangs, and a systemd that ends it. (The clock of a synctest bubble has no monotonic reading, so this is outside of one.)
+// PROMISES.md: The machine's clock is set
+func TestHeartbeatIsMonotonic(t *testing.T) {
+	l := New(Options{}, benchInput(nil))
+	l.heartbeat.Store(int64(time.Minute))
+	if text := l.Heartbeat().String(); !strings.Contains(text, " m=+") {
+		t.Errorf("the heartbeat %s has no monotonic reading", text)
+	}
+}
+
+// PROMISES.md: An operation on the kernel fails
+//
+// TestLoopWithoutPermission ends at the first contact; one that loses its privilege while it runs says so once, and goes on trying.
+func TestLoopWithoutPermission(t *testing.T) {
+	refused := fmt.Errorf("%w: %w", tc.ErrPermission, unix.EPERM)
+	run(t, func(b *bench) { b.kernel.Fail(0, refused) }, func(b *bench) {
+		if err := <-b.done; !errors.Is(err, tc.ErrPermission) {
+			t.Errorf("the loop ended with %v", err)
+		}
+		b.done <- nil
+	})
+	run(t, nil, func(b *bench) {
+		b.kernel.Meddle(tc.Op{Verb: tc.Delete, Object: b.desired.Plan.Root})
+		b.kernel.Hook(func(tc.Op) error { return refused })
+		b.wait(10 * time.Minute)
+		if s := b.Snapshot(); s.InSync || !strings.Contains(s.Reason, "CAP_NET_ADMIN") {
+			t.Errorf("in sync %v, %q", s.InSync, s.Reason)
+		}
+		if lines := b.messages(); len(lines) != 2 {
+			t.Errorf("log: %q", lines)
+		}
+		b.kernel.Hook(nil)
+		b.wait(time.Minute)
 		b.shaped()
 	})
 }

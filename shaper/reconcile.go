@@ -22,15 +22,20 @@ const passTimeout = 20 * time.Second
 
 // reconcile makes one pass: observe, plan, diff, apply, read back. It publishes what came of it, logs it once, and sets the
 // next try where one is needed.
+//
+// A pass that has begun is not cut off by the end of ctx: it takes milliseconds, and half of a tree would stand until the next start.
 func (l *Loop) reconcile(ctx context.Context, cause string) error {
 	l.wakePending = false
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	cause = l.because(cause)
-	pass, cancel := context.WithTimeout(ctx, passTimeout)
+	pass, cancel := context.WithTimeout(context.WithoutCancel(ctx), passTimeout)
 	defer cancel()
 
 	state, err := l.Kernel.Observe(pass)
 	if err != nil {
-		return l.unobserved(ctx, err)
+		return l.unobserved(err)
 	}
 	l.publish(func(s *Snapshot) { s.InterfaceUp = state.Link.Up })
 	l.countHits(state)
@@ -172,7 +177,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	}
 	l.publish(func(s *Snapshot) {
 		s.InSync, s.Reason = reason == "", reason
-		s.Contended = l.contention.active(now)
+		s.InterfaceGone, s.Contended = false, l.contention.active(now)
 		s.Foreign, s.Filters = out.Changes.Foreign, costs
 		if len(out.Results) > 0 && l.reloadPending {
 			s.LastReload.Operations, s.LastReload.Changed = out.Done(), changedBy(l.desired.Plan, out)
@@ -180,7 +185,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	})
 	l.reloadPending = false
 	if reason != "" && was.Reason != reason {
-		l.Log.Error("plan", zap.Error(l.desiredErr))
+		l.Log.Error("no plan can be made any more, the last one stays", zap.String("interface", was.Interface), zap.Error(l.desiredErr))
 		l.remember(Event{Kind: EventFailed, Why: "no plan can be made, so the last one is in force", Error: l.desiredErr.Error()})
 	}
 	switch recovered := l.Snapshot().InSync && !was.InSync; {
@@ -202,12 +207,9 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 }
 
 // unobserved is the end of a pass that could not read the kernel.
-func (l *Loop) unobserved(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (l *Loop) unobserved(err error) error {
 	if errors.Is(err, tc.ErrNoInterface) {
-		l.publish(func(s *Snapshot) { s.InterfaceUp = false })
+		l.publish(func(s *Snapshot) { s.InterfaceUp, s.InterfaceGone = false, true })
 		l.ownedLink = 0
 	}
 	return l.outOfSync(err)

@@ -19,6 +19,8 @@ type Snapshot struct {
 	Reason string
 	// InterfaceUp says that the interface exists and is up.
 	InterfaceUp bool
+	// InterfaceGone says that there is no such interface, or a new one that is not shaped yet.
+	InterfaceGone bool
 	// Contended says that somebody keeps changing what was repaired, so that repairs are spaced out.
 	Contended bool
 	// LastReload is the last reading of the files, of whatever result but unchanged; LastSuccess the last good one.

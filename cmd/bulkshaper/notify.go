@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"bulkshaper/shaper"
 )
 
 // systemd tells systemd how the daemon is (sd_notify(3)); without NOTIFY_SOCKET nothing is told. Messages wait in a list until the
@@ -49,9 +51,14 @@ func (s *systemd) Reloading() {
 
 func (s *systemd) Status(line string) { s.tell(message{statusKind, "STATUS=" + line}) }
 
-func (s *systemd) readyError() error {
-	if !s.ready.Load() {
-		return errors.New("the interface was not shaped yet")
+// readyError is nil while the interface is there and was shaped once. That what stands was changed since is told by in_sync: the
+// daemon is as ready to put it right as it can be.
+func readyError(s *systemd, snap shaper.Snapshot) error {
+	switch {
+	case !s.ready.Load():
+		return fmt.Errorf("%s was not shaped yet: %s", snap.Interface, snap.Reason)
+	case snap.InterfaceGone:
+		return fmt.Errorf("%s is not shaped: %s", snap.Interface, snap.Reason)
 	}
 	return nil
 }

@@ -74,6 +74,8 @@ func (p pair) wide(seed uint64) [2]*cluster {
 	return result
 }
 
+// PROMISES.md: The daemon is killed in the middle of its work
+//
 // TestCut: from each of two plans to the other, cut after each operation in turn and then done by a process that starts afresh: all
 // packets are in classes of one plan or the other, and in the end what is wanted stands.
 func TestCut(t *testing.T) {

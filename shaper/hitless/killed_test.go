@@ -60,6 +60,8 @@ func (p pair) switchForever() error {
 	}
 }
 
+// PROMISES.md: The daemon is killed in the middle of its work
+//
 // TestKilled: a process at work is killed at any moment, again and again, and one that starts after it brings what it wants.
 func TestKilled(t *testing.T) {
 	for _, p := range pairs() {
