@@ -27,19 +27,26 @@
 //	daemon restart [FLAG...]                             stop and start
 //	daemon signal NAME                                   HUP, STOP, CONT, TERM, USR1
 //	daemon ends CODE                                     wait for it to end by itself
+//	interrupt TIMES SIGNAL MOST [FLAG...]                start it and send it the signal at any moment up to MOST later, so many times, every other
+//	                                                     time on a bare interface; at SIGTERM it must end with 0
 //	daemon says PATTERN                                  wait for a message to the service manager (READY=1, STATUS=...) since the last such wait
 //	bulkshaper COMMAND [FLAG...]                         any command of the program to its end, with --config, --layout and --run-dir where it
 //	                                                     takes them; stdout and stderr are for the script; with ! it must fail
 //
 // # Another hand
 //
-//	tc ARG..., ip ARG...         as they are, in the node's namespace, with ! if it must fail; $PEER is the path of the other namespace
+//	tc ARG..., ip ARG...         as they are, in the node's namespace, with ! if it must fail; $NODE and $PEER are paths of the two namespaces
 //	peer COMMAND ARG...          a program in the namespace at the other end of the wire
 //	node COMMAND ARG...          a program in the node's namespace
 //	batch FILE                   tc -batch
 //	repeat TIMES PERIOD COMMAND ARG...   the command so often, one each period, whether it succeeds or not; COMMAND is tc, ip, batch, signal or put
+//	fight PERIOD COMMAND ARG...  a program in the node's namespace, again and again until peace
+//	peace                        the end of it
+//	burst COUNT                  so many changes of class 1:777, for each of which the kernel tells its listeners something
+//	speed MBIT                   what a tap device says its speed is, as a card does that has negotiated anew
 //	put FROM TO                  FROM takes the place of TO by rename, as an editor does it; FROM stays
 //	replace FILE OLD NEW         put, of the file with OLD replaced by NEW
+//	inventory COUNT              an inventory of so many servers with its config.yaml; the node is the first
 //	unplug, plug                 remove the veth pair; make a new one
 //
 // # What must follow
@@ -52,9 +59,10 @@
 //	differs                      tc must show something else now
 //	untouched                    tc must show what is wanted now, handles and all, as it did at the time of wanted
 //	log COUNT PATTERN            wait until so many lines of the log match; there must not be more, neither now nor at the end
+//	log COUNT+ PATTERN           the same with more being right as well
 //	log all MOST                 the whole log has so many lines at most
 //	metric SERIES OP NUMBER      wait until the sum of the series that have these labels is so; OP is ==, != >= or <=
-//	status FIELD VALUE           wait until the status has it (gjson path; value as text)
+//	status FIELD VALUE           wait until the status has it: a gjson path, and a pattern for the whole value
 //	answers PATH CODE [PATTERN]  wait until the HTTP answer has this code, and a body that matches
 //	probe                        from now on ask /metrics and /-/healthy all the time
 //	answered within DURATION     stop that: none may have failed, none may have taken longer

@@ -102,10 +102,65 @@ func (n *node) cmdRepeat(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
+// fight is another hand that goes on and on.
+type fight struct {
+	stop chan struct{}
+	done chan int // how often it succeeded
+}
+
+func (n *node) cmdFight(_ *testscript.TestScript, args []string) error {
+	if len(args) < 2 || n.fight != nil {
+		return errUsage
+	}
+	period, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	f := &fight{stop: make(chan struct{}), done: make(chan int, 1)}
+	n.fight = f
+	go func() {
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		succeeded := 0
+		for {
+			if n.quietly(args[1], args[2:]...) == nil {
+				succeeded++
+			}
+			select {
+			case <-f.stop:
+				f.done <- succeeded
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return nil
+}
+
+func (n *node) cmdPeace(ts *testscript.TestScript, args []string) error {
+	if n.fight == nil {
+		return errUsage
+	}
+	if succeeded := n.endFight(); succeeded == 0 {
+		return errors.New("none succeeded")
+	} else {
+		ts.Logf("%d succeeded", succeeded)
+	}
+	return noArguments(args)
+}
+
+func (n *node) endFight() int {
+	close(n.fight.stop)
+	succeeded := <-n.fight.done
+	n.fight = nil
+	n.acted = time.Now()
+	return succeeded
+}
+
 func (n *node) quietly(name string, args ...string) error {
 	var stderr bytes.Buffer
 	cmd := exec.Command(name, args...)
-	cmd.Stderr = &stderr
+	cmd.Dir, cmd.Stderr = n.dir, &stderr
 	var err error
 	n.Do(func() { err = cmd.Run() })
 	if err != nil {

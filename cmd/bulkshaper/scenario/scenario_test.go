@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,13 +40,14 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// build makes the program, with the race detector if the test has it.
+// build makes the program. The long form has the race detector in it; the short one would take twice its time for what the tests of
+// cmd/bulkshaper do as well.
 func build(t *testing.T) string {
 	t.Helper()
 	readSources(t)
 	path := filepath.Join(t.TempDir(), "bulkshaper")
 	args := []string{"build", "-buildvcs=false", "-o", path}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if system {
 		args = append(args, "-race")
 	}
 	if out, err := exec.Command("go", append(args, "..")...).CombinedOutput(); err != nil {
@@ -77,7 +76,8 @@ func setup(env *testscript.Env, program, layout string) error {
 	}
 	n := newNode(env.T().(testing.TB), env.WorkDir, program, layout)
 	env.Values[nodeKey{}] = n
-	env.Setenv("PEER", n.peerPath())
+	env.Setenv("NODE", pathOf(n.FD()))
+	env.Setenv("PEER", pathOf(n.Peer().FD()))
 	env.Setenv("LAYOUT", layout)
 	env.Defer(n.end)
 	return nil

@@ -30,7 +30,7 @@ var filterLine = regexp.MustCompile(`^filter (?:parent \S+ )?protocol (\S+) pref
 var flowid = regexp.MustCompile(`flowid (\S+)`)
 
 // meaning is what tc shows without counters and handles of filters: qdiscs and classes line for line, of filters where what they
-// match goes. Hash tables and links are the way there; that they are right is the program's own plan to judge, and packets.
+// match goes, and how many links to hash tables there are. That these are right is the program's own plan to judge, and packets.
 func meaning(shown string) string {
 	var lines []string
 	var filter, class string
@@ -40,8 +40,8 @@ func meaning(shown string) string {
 			filter, class = strings.Join(m[1:], " "), ""
 			if f := flowid.FindStringSubmatch(line); f != nil {
 				class = f[1]
-			} else if strings.Contains(line, " fh ") && !strings.Contains(line, "ht divisor") && !strings.Contains(line, "link") && m[3] != "u32" {
-				lines = append(lines, line)
+			} else if strings.Contains(line, " link ") {
+				lines = append(lines, "filter "+filter+" link")
 			}
 			continue
 		}

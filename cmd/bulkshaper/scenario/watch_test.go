@@ -30,7 +30,8 @@ func (n *node) cmdLog(_ *testscript.TestScript, args []string) error {
 		}
 		return nil
 	}
-	count, err := strconv.Atoi(args[0])
+	digits, more := strings.CutSuffix(args[0], "+")
+	count, err := strconv.Atoi(digits)
 	if err != nil {
 		return err
 	}
@@ -38,13 +39,13 @@ func (n *node) cmdLog(_ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	n.expected[args[1]] = count
+	n.expected[args[1]] = expected{count, more}
 	var lines []string
 	err = n.await(fmt.Sprintf("%d lines of %q in the log", count, args[1]), func() (bool, string) {
 		lines = n.log.matching(re)
 		return len(lines) >= count, fmt.Sprintf("%d do", len(lines))
 	})
-	if err == nil && len(lines) > count {
+	if err == nil && !more && len(lines) > count {
 		err = fmt.Errorf("%d lines match, not %d:\n%s", len(lines), count, strings.Join(lines, "\n"))
 	}
 	return err
@@ -52,7 +53,11 @@ func (n *node) cmdLog(_ *testscript.TestScript, args []string) error {
 
 // get asks the daemon at its socket.
 func (n *node) get(path string) (code int, body string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	return n.ask(context.Background(), path)
+}
+
+func (n *node) ask(ctx context.Context, path string) (code int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://bulkshaper"+path, nil)
 	if err != nil {
@@ -96,10 +101,14 @@ func (n *node) cmdStatus(_ *testscript.TestScript, args []string) error {
 }
 
 func (n *node) awaitStatus(field, value string) error {
+	re, err := regexp.Compile("^(?:" + value + ")$")
+	if err != nil {
+		return err
+	}
 	return n.await("status "+field+" "+value, func() (bool, string) {
 		_, body, err := n.get("/api/v1/status")
 		got := gjson.Get(body, field)
-		return err == nil && got.String() == value, fmt.Sprint(got.String(), " ", err)
+		return err == nil && re.MatchString(got.String()), fmt.Sprint(got.String(), " ", err)
 	})
 }
 
@@ -210,7 +219,10 @@ func (n *node) cmdProbe(_ *testscript.TestScript, args []string) error {
 		for {
 			for _, path := range []string{"/metrics", "/-/healthy"} {
 				began := time.Now()
-				code, body, err := n.get(path)
+				code, body, err := n.ask(ctx, path)
+				if ctx.Err() != nil {
+					return
+				}
 				p.asked++
 				p.slowest = max(p.slowest, time.Since(began))
 				if err != nil || code != http.StatusOK {
