@@ -27,11 +27,10 @@ type story struct {
 	requests *traffic.Requests
 	nodes    map[string]*demoNode // by name, those with a daemon
 
-	began    time.Duration // on the clock of the traffic
-	inUse    []string      // bulk nodes that copy
-	portRate float64       // of the bulk nodes' wires, bits per second
-	wanted   map[string]float64
-	report   storyReport
+	began  time.Duration // on the clock of the traffic
+	inUse  []string      // bulk nodes that copy
+	wanted map[string]float64
+	report storyReport
 }
 
 // storyOptions is what may be asked for.
@@ -107,7 +106,7 @@ func (s *story) progress(format string, args ...any) {
 // build makes the cluster and starts the requests, which go on until the end.
 func (s *story) build() (err error) {
 	start := time.Now()
-	s.nodes, s.wanted, s.portRate = map[string]*demoNode{}, map[string]float64{}, float64(storyLink)
+	s.nodes, s.wanted = map[string]*demoNode{}, map[string]float64{}
 	if s.dir, err = os.MkdirTemp("", "bulkshaper-demo-"); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -135,7 +134,7 @@ func (s *story) build() (err error) {
 		return err
 	}
 	s.began = traffic.Now()
-	if s.meter, err = startMeter(s.cluster); err != nil {
+	if s.meter, err = startMeter(s.cluster, float64(storyLink)); err != nil {
 		return err
 	}
 	s.report.Machine = describeMachine()

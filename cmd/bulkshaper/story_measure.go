@@ -18,23 +18,25 @@ type storyMeter struct {
 	ended chan struct{}
 
 	mu       sync.Mutex
+	portRate float64
 	readings []wireReading
 	err      error
 }
 
 type wireReading struct {
-	at time.Duration
+	at       time.Duration
+	portRate float64 // of the bulk nodes then, bits per second
 	lab.Reading
 }
 
 const meterEvery = 250 * time.Millisecond
 
-func startMeter(c *lab.Cluster) (*storyMeter, error) {
+func startMeter(c *lab.Cluster, portRate float64) (*storyMeter, error) {
 	meter, err := c.Meter()
 	if err != nil {
 		return nil, err
 	}
-	m := &storyMeter{meter: meter, done: make(chan struct{}), ended: make(chan struct{})}
+	m := &storyMeter{meter: meter, portRate: portRate, done: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(m.ended)
 		tick := time.NewTicker(meterEvery)
@@ -64,9 +66,22 @@ func (m *storyMeter) read() (wireReading, error) {
 	if m.err = err; err != nil {
 		return wireReading{}, err
 	}
-	r := wireReading{traffic.Now(), reading}
+	r := wireReading{traffic.Now(), m.portRate, reading}
 	m.readings = append(m.readings, r)
 	return r, nil
+}
+
+func (m *storyMeter) all() []wireReading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.readings[:len(m.readings):len(m.readings)]
+}
+
+// setPorts tells of another rate of the bulk nodes' ports.
+func (m *storyMeter) setPorts(rate float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.portRate = rate
 }
 
 func (m *storyMeter) close() {
@@ -298,7 +313,7 @@ func (s *story) countPorts(first, last wireReading) []storyPort {
 	seconds := (last.at - first.at).Seconds()
 	for _, name := range s.inUse {
 		a, b := first.Ports[name], last.Ports[name]
-		full := float64(max(b.Up-a.Up, b.Down-a.Down)) * 8 / seconds / s.portRate
+		full := float64(max(b.Up-a.Up, b.Down-a.Down)) * 8 / seconds / last.portRate
 		ports = append(ports, storyPort{name, full})
 	}
 	return ports

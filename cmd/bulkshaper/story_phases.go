@@ -48,7 +48,7 @@ func (s *story) setPorts(rate tc.BitRate) error {
 			}
 		}
 	}
-	s.portRate = float64(rate)
+	s.meter.setPorts(float64(rate))
 	return nil
 }
 

@@ -22,18 +22,29 @@ func (s *story) publish() error {
 	return err
 }
 
-// write puts the figures into a folder, which is made if need be.
+// pictureScale is the number of pixels in the PNG for each of the picture's own, so that it is sharp on a fine screen.
+const pictureScale = 2
+
+// write puts picture and figures into a folder, which is made if need be.
 func (s *story) write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	var b bytes.Buffer
-	if err := printJSON(&b, s.report); err != nil {
+	var report bytes.Buffer
+	if err := printJSON(&report, s.report); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "incident.json"), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	picture := s.report.picture(s.series())
+	pixels, err := picture.PNG(pictureScale)
+	if err != nil {
+		return err
 	}
+	for name, content := range map[string][]byte{"incident.json": report.Bytes(), "incident.svg": picture.SVG(), "incident.png": pixels} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	s.progress("incident.svg, incident.png and incident.json are in %s", folder)
 	return nil
 }
 
