@@ -92,7 +92,7 @@ answered. --no-kernel answers from the files alone, on any machine.`,
 		}
 		disagrees := false
 		for _, a := range answers {
-			disagrees = disagrees || !a.Kernel.Agrees && !a.Kernel.Unasked
+			disagrees = disagrees || a.Disagrees()
 		}
 		switch {
 		case len(answers) == 0:

@@ -204,7 +204,24 @@ func (x *explainer) explainAddress(dest string, a netip.Addr) view.Explanation {
 	e.ClassID, e.Rate, e.Ceil, e.RateText = class.id.String(), uint64(class.rate), uint64(class.ceil), class.text
 	e.Shared = x.sharedBy(verdict.Class)
 	e.Kernel = x.askKernel(a, class.id)
+	e.Ack = x.explainAck(a, verdict.Class, e.Kernel)
 	return e
+}
+
+// explainAck is what a pure acknowledgement to a gets, nil where there is nothing to say beyond what other packets in class get.
+func (x *explainer) explainAck(a netip.Addr, class string, others view.KernelAnswer) *view.AckAnswer {
+	ack := &view.AckAnswer{Class: class}
+	if own := x.input.Config.AckClass; own != "" {
+		ack.Rule, ack.Class = "ack_class", own
+	}
+	facts := x.classes[ack.Class]
+	ack.ClassID, ack.Rate = facts.id.String(), uint64(facts.rate)
+	packet, protocol := u32.Ack(a)
+	ack.Kernel = x.askKernelFor(packet, protocol, facts.id)
+	if ack.Rule == "" && ack.Kernel.ClassID == others.ClassID {
+		return nil
+	}
+	return ack
 }
 
 // matchText is what a rule asks for.
@@ -229,6 +246,11 @@ func matchText(m config.Match) string {
 
 // askKernel sends a packet to a through the filters as they were read from the kernel.
 func (x *explainer) askKernel(a netip.Addr, want tc.Handle) view.KernelAnswer {
+	packet, protocol := u32.Packet(a)
+	return x.askKernelFor(packet, protocol, want)
+}
+
+func (x *explainer) askKernelFor(packet []byte, protocol tc.Protocol, want tc.Handle) view.KernelAnswer {
 	if x.unasked != "" {
 		return view.KernelAnswer{Note: x.unasked, Unasked: true}
 	}
@@ -237,7 +259,6 @@ func (x *explainer) askKernel(a netip.Addr, want tc.Handle) view.KernelAnswer {
 	if diff.Ownership(x.state).Kind != diff.Ours {
 		return view.KernelAnswer{Note: fmt.Sprintf("%s is not shaped by us: its root qdisc is %s %s", iface, root.Kind, root.Handle)}
 	}
-	packet, protocol := u32.Packet(a)
 	result := x.filters.Classify(packet, protocol)
 	if result.Unknown != "" {
 		return view.KernelAnswer{Note: "cannot tell: " + result.Unknown}

@@ -26,6 +26,9 @@ func printFull(w io.Writer, n *node) error {
 	out.printf("%s\n", t)
 	t = newTable("DESTINATION", "SERVER", "RULE", "CLASS", "CLASSID")
 	ids := classIDs(p)
+	if p.AckClass != "" {
+		t.row(plan.AckName, "-", "ack_class", p.AckClass, ids[p.AckClass])
+	}
 	for _, d := range p.Destinations {
 		t.row(d.Prefix, orDash(d.Server), orDash(d.Rule), d.Class, ids[d.Class])
 	}

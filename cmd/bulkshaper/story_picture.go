@@ -155,7 +155,7 @@ func (r *storyReport) picture(series storySeries) *drawing.Drawing {
 
 	c.panel("Latency of the services, 99th percentile of each half second", 152, 200, logScale{0.005, traffic.Patience.Seconds()},
 		[]tick{{0.01, "10 ms"}, {0.1, "100 ms"}, {1, "1 s"}, {2, "2 s: no answer"}})
-	c.lines(series.Latency, []named{{"DNS", green}, {"RPC, kept", orange}, {"RPC, fresh", blue}})
+	c.lines(series.Latency, []curve{{"DNS", green}, {"RPC, kept", orange}, {"RPC, fresh", blue}})
 
 	var bulk []tick
 	for v := 0; v <= 100; v += 25 {
@@ -171,10 +171,10 @@ func (r *storyReport) picture(series storySeries) *drawing.Drawing {
 			c.dashed(p.Begin, p.End, limit)
 		}
 	}
-	c.lines(series.Bulk, []named{{seriesWithin, purple}, {seriesAcross("b13", "b12"), orange}, {seriesAcross("b12", "b13"), blue}})
+	c.lines(series.Bulk, []curve{{seriesWithin, purple}, {seriesAcross("b13", "b12"), orange}, {seriesAcross("b12", "b13"), blue}})
 
 	c.panel("How full the network is", 662, 190, linearScale{0, 1.05}, []tick{{0, "0"}, {0.5, "50 %"}, {1, "100 %"}})
-	c.lines(series.Full, []named{{seriesPort, purple}, {seriesUplink, red}})
+	c.lines(series.Full, []curve{{seriesPort, purple}, {seriesUplink, red}})
 	c.seconds(880)
 	return c.d
 }
@@ -208,7 +208,7 @@ type (
 		value float64
 		name  string
 	}
-	named struct {
+	curve struct {
 		name  string
 		color uint32
 	}
@@ -269,7 +269,7 @@ func (c *chart) panel(title string, top, height float64, s scale, ticks []tick) 
 }
 
 // lines draws series, and names them at the right end of the panel's title.
-func (c *chart) lines(series map[string][]drawing.Point, names []named) {
+func (c *chart) lines(series map[string][]drawing.Point, names []curve) {
 	x := c.right
 	for _, n := range names {
 		points := make([]drawing.Point, 0, len(series[n.name]))

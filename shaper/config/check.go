@@ -67,6 +67,9 @@ func (d *decoder) checkClasses(c *Config) {
 		}
 	}
 	d.checkTarget(c, c.DefaultClass, d.places["default_class"], "default_class")
+	if c.AckClass != "" {
+		d.checkTarget(c, c.AckClass, d.places["ack_class"], "ack_class")
+	}
 }
 
 func (d *decoder) checkRules(c *Config) {
@@ -102,7 +105,7 @@ func (d *decoder) checkRules(c *Config) {
 // and gives its packets to the default class.
 func (d *decoder) checkTarget(c *Config, class string, place inventory.Problem, what string) {
 	switch {
-	case d.reported("default_class") && what == "default_class":
+	case d.reported(what): // of a setting something is wrong already
 	case c.class(class) == nil:
 		if place.File == "" {
 			place.File = c.File // the packaged rules and default_class do not fit the classes of the file

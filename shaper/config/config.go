@@ -26,7 +26,9 @@ type Config struct {
 
 	Classes      []Class // sorted by id
 	DefaultClass string
-	Rules        []Rule
+	// AckClass is the class of pure TCP acknowledgements, "" where they go with their destinations.
+	AckClass string
+	Rules    []Rule
 
 	Listen    string // metrics.listen
 	WebConfig string // metrics.web_config

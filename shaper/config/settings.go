@@ -102,7 +102,8 @@ func settings() []setting {
 		duration("rescan", "inventory.rescan", "how `often` the files are read without a notification",
 			func(c *Config) *time.Duration { return &c.Rescan }, shortestPeriod),
 		text("default-class", "default_class", "the `class` of what no rule matches", func(c *Config) *string { return &c.DefaultClass }, checkGiven),
-		text("ack-class", "ack_class", "the `class` of pure TCP acknowledgements (not available yet)", func(c *Config) *string { return new(string) }, checkAckClass),
+		text("ack-class", "ack_class", "the `class` of pure TCP acknowledgements, ahead of all rules (default: that of their destination)",
+			func(c *Config) *string { return &c.AckClass }, nil),
 		text("layout", "layout", "how the `filters` stand in the kernel: hash or list", func(c *Config) *string { return &c.Layout }, oneOf("hash", "list")),
 		boolean("takeover", "takeover", "replace a root qdisc that somebody else made", func(c *Config) *bool { return &c.Takeover }),
 		boolean(allowFlag, "allow_writable_by_others", "use config and inventory though others than root and this user may write them",
@@ -293,13 +294,6 @@ func checkListen(v string) error {
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q is no address: the port %q is no number up to 65535; write one, as in \":9825\"", v, port)
-	}
-	return nil
-}
-
-func checkAckClass(v string) error {
-	if v != "" {
-		return fmt.Errorf("a class for acknowledgements is not available yet; leave the key out")
 	}
 	return nil
 }

@@ -25,11 +25,11 @@ var link = tc.Link{Index: 7, Name: "eth1", MTU: 1500, TxQueueLen: 1000, Up: true
 // spec is a plan in short: classes "name id rate parent", the default first, and destinations "prefix class".
 type spec struct {
 	classes, destinations []string
-	leaf, layout          string
+	leaf, layout, ack     string
 }
 
 func (s spec) plan(t interface{ Fatal(...any) }) *plan.Plan {
-	cfg := &config.Config{Interface: "eth1", Layout: s.layout}
+	cfg := &config.Config{Interface: "eth1", Layout: s.layout, AckClass: s.ack}
 	var classes []policy.Class
 	for i, text := range s.classes {
 		var c policy.Class
@@ -271,6 +271,8 @@ func checkHashed(t failer, s tc.State, p *plan.Plan) {
 // verdict is where k sends a packet to a.
 func verdict(k *fakekernel.Kernel, a netip.Addr) tc.Handle { return k.Classify(u32.Packet(a)) }
 
+func ackVerdict(k *fakekernel.Kernel, a netip.Addr) tc.Handle { return k.Classify(u32.Ack(a)) }
+
 // plans are small valid plans over few names, ids and addresses, so that two of them have much in common.
 func plans() *rapid.Generator[spec] {
 	return rapid.Custom(func(t *rapid.T) spec {
@@ -294,6 +296,7 @@ func plans() *rapid.Generator[spec] {
 			rate := rapid.SampledFrom([]string{"8mbit", "80mbit"}).Draw(t, "rate")
 			s.classes = append(s.classes, fmt.Sprintf("%s %s %s", name, rate, parents[name]))
 		}
+		s.ack = rapid.SampledFrom(append(leaves[:len(leaves):len(leaves)], "", "")).Draw(t, "ack")
 		seen := map[netip.Prefix]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "destinations") {
 			p := prefixes().Draw(t, "prefix")

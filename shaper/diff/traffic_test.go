@@ -26,6 +26,16 @@ func wantedVerdict(p *plan.Plan, a netip.Addr) tc.Handle {
 	return p.Classes[i].Class.ID
 }
 
+// wantedAckVerdict is the class of an acknowledgement to a.
+func wantedAckVerdict(p *plan.Plan, a netip.Addr) tc.Handle {
+	for _, c := range p.Classes {
+		if c.Name == p.AckClass {
+			return c.Class.ID
+		}
+	}
+	return wantedVerdict(p, a)
+}
+
 // withTables puts hash tables at one of our prefs, as another version may have left them: a table below the lists, which gives
 // random classes to the addresses in it.
 func withTables(t *rapid.T, k *fakekernel.Kernel, p *plan.Plan) {
@@ -67,23 +77,31 @@ func TestNoPacketGoesAstray(t *testing.T) {
 			probes = append(probes, addresses().Draw(t, "probe"))
 		}
 		moves := movedClasses(changes.Ops)
-		var before []tc.Handle
+		var before, acksBefore []tc.Handle
 		for _, a := range probes {
-			before = append(before, verdict(k, a))
+			before, acksBefore = append(before, verdict(k, a)), append(acksBefore, ackVerdict(k, a))
 		}
 		for n, op := range changes.Ops {
 			apply(t, k, []tc.Op{op})
 			for i, a := range probes {
-				got, want := verdict(k, a), wantedVerdict(p, a)
-				detour := moves[before[i]] && got == p.Default().Class.ID
-				if got != before[i] && got != want && !detour {
-					t.Fatalf("after %d (%s) %s goes to %s; before to %s, wanted %s\n%s", n, op, a, got, before[i], want, text(changes.Ops))
+				for _, packet := range []struct {
+					kind              string
+					got, before, want tc.Handle
+				}{{"packet", verdict(k, a), before[i], wantedVerdict(p, a)}, {"acknowledgement", ackVerdict(k, a), acksBefore[i], wantedAckVerdict(p, a)}} {
+					detour := moves[packet.before] && packet.got == p.Default().Class.ID
+					if packet.got != packet.before && packet.got != packet.want && !detour {
+						t.Fatalf("after %d (%s) the %s to %s goes to %s; before to %s, wanted %s\n%s", n, op, packet.kind, a, packet.got, packet.before,
+							packet.want, text(changes.Ops))
+					}
 				}
 			}
 		}
 		for _, a := range probes {
 			if got, want := verdict(k, a), wantedVerdict(p, a); got != want {
 				t.Fatalf("in the end %s goes to %s, wanted %s", a, got, want)
+			}
+			if got, want := ackVerdict(k, a), wantedAckVerdict(p, a); got != want {
+				t.Fatalf("in the end an acknowledgement to %s goes to %s, wanted %s", a, got, want)
 			}
 		}
 	})

@@ -13,17 +13,25 @@ import (
 
 func (b *builder) buildFilters(destinations []policy.Destination) error {
 	p := b.plan
-	p.Filters = slices.Grow(controlFilters(), len(destinations))
-	byPrefix := func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) }
-	p.Destinations = destinations
-	if !slices.IsSortedFunc(destinations, byPrefix) {
-		p.Destinations = slices.SortedFunc(slices.Values(destinations), byPrefix)
-	}
 	leaves := map[string]*Class{}
 	for i := range p.Classes {
 		if p.Classes[i].Leaf != nil {
 			leaves[p.Classes[i].Name] = &p.Classes[i]
 		}
+	}
+	p.Filters = controlFilters()
+	if p.AckClass != "" {
+		class, ok := leaves[p.AckClass]
+		if !ok || p.AckClass == tc.ControlName {
+			return fmt.Errorf("build the filters of acknowledgements: class %q is not a leaf class of the config", p.AckClass)
+		}
+		p.Filters = append(p.Filters, ackFilters(class.Class.ID)...)
+	}
+	p.Filters = slices.Grow(p.Filters, len(destinations))
+	byPrefix := func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) }
+	p.Destinations = destinations
+	if !slices.IsSortedFunc(destinations, byPrefix) {
+		p.Destinations = slices.SortedFunc(slices.Values(destinations), byPrefix)
 	}
 	counts := map[uint16]int{}
 	for i, d := range p.Destinations {
@@ -80,11 +88,8 @@ func checkLists(counts map[uint16]int) error {
 // the node with them.
 func controlFilters() []Filter {
 	const nextHeader, icmpType = 4, 40 // offsets in an IPv6 packet; the former is the word of length, next header, hop limit
-	filter := func(name string, pref uint16, keys ...tc.Key) Filter {
-		protocol, _ := OwnPref(pref)
-		return Filter{Name: name, Filter: tc.Filter{Parent: tc.MakeHandle(tc.Major, 0), Pref: pref, Protocol: protocol, Kind: tc.KindU32,
-			ClassID: tc.MakeHandle(tc.Major, tc.ControlMinor), Sel: tc.Selector{Flags: tc.U32Terminal, Keys: keys}}}
-	}
+	class := tc.MakeHandle(tc.Major, tc.ControlMinor)
+	filter := func(name string, pref uint16, keys ...tc.Key) Filter { return ownFilter(name, pref, class, keys...) }
 	// RFC 4861: neighbour discovery is ICMPv6 with hop limit 255, which no router lets through.
 	icmp := tc.Key{Mask: 0x0000ffff, Value: 0x00003aff, Off: nextHeader}
 	return []Filter{
@@ -93,4 +98,34 @@ func controlFilters() []Filter {
 		filter("neighbour discovery", PrefNeighbour, icmp, tc.Key{Mask: 0xfe000000, Value: 134 << 24, Off: icmpType}), // router advertisement, neighbour solicitation
 		filter("neighbour discovery", PrefNeighbour, icmp, tc.Key{Mask: 0xfe000000, Value: 136 << 24, Off: icmpType}), // neighbour advertisement, redirect
 	}
+}
+
+// AckName is what the filters for acknowledgements are called.
+const AckName = "tcp acknowledgements"
+
+// ackFilters lead pure TCP acknowledgements to their class: unfragmented segments with ACK and none of SYN, FIN, RST and PSH, so short
+// that nothing or next to nothing is in them. Of a longer header than the shortest, IPv4 options or IPv6 extensions, nothing is known
+// by offset, so those go with their destination.
+//
+// The flags are looked at since a short segment of data, or a FIN, in another class than the data before it would overtake them, which
+// to TCP looks like a loss. Linux sets PSH on the last segment of what was written.
+func ackFilters(class tc.Handle) []Filter {
+	const ackOnly, flags = 0x00100000, 0x001f0000 // in the word of data offset, flags and window
+	return []Filter{
+		ownFilter(AckName, PrefAckIPv4, class,
+			tc.Key{Mask: 0x0f00ff80, Value: 0x05000000, Off: 0}, // header of 5 words, total length under 128
+			tc.Key{Mask: 0x00003fff, Value: 0, Off: 4},          // no fragment
+			tc.Key{Mask: 0x00ff0000, Value: 6 << 16, Off: 8},    // TCP
+			tc.Key{Mask: flags, Value: ackOnly, Off: 20 + 12}),
+		ownFilter(AckName, PrefAckIPv6, class,
+			tc.Key{Mask: 0xffc0ff00, Value: 6 << 8, Off: 4}, // payload length under 64, next header TCP
+			tc.Key{Mask: flags, Value: ackOnly, Off: 40 + 12}),
+	}
+}
+
+// ownFilter is a terminal filter of ours with keys.
+func ownFilter(name string, pref uint16, class tc.Handle, keys ...tc.Key) Filter {
+	protocol, _ := OwnPref(pref)
+	return Filter{Name: name, Filter: tc.Filter{Parent: tc.MakeHandle(tc.Major, 0), Pref: pref, Protocol: protocol, Kind: tc.KindU32,
+		ClassID: class, Sel: tc.Selector{Flags: tc.U32Terminal, Keys: keys}}}
 }

@@ -13,7 +13,9 @@ type Plan struct {
 	Cabinet string
 	// Layout is how the filters stand: "list" or "hash".
 	Layout string
-	Root   tc.Qdisc
+	// AckClass is the class of pure TCP acknowledgements, ahead of all destinations; "" where they have none.
+	AckClass string
+	Root     tc.Qdisc
 	// Classes has parents before children, otherwise ascending by id, the default class last. The control class is among them.
 	Classes []Class
 	// Filters are in the order in which a packet meets them.

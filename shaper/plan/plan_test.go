@@ -69,6 +69,14 @@ func incident() input {
 	}
 }
 
+// acks has a class for acknowledgements.
+func acks() input {
+	in := incident()
+	in.classes = append(in.classes, policy.Class{Name: "acks", ID: 0x40, Rate: 30_000_000, Ceil: 30_000_000})
+	in.config.AckClass = "acks"
+	return in
+}
+
 // tree has the default class below another, several levels, fast and slow classes, and every number written by hand once.
 func tree() input {
 	in := incident()
@@ -95,7 +103,7 @@ func lines(t *testing.T, p *plan.Plan) string {
 }
 
 func TestGoldens(t *testing.T) {
-	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6)} {
+	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6), "acks": acks()} {
 		t.Run(name, func(t *testing.T) {
 			p, err := in.build()
 			if err != nil {
@@ -317,7 +325,7 @@ func TestOwnPref(t *testing.T) {
 			t.Errorf("pref %d: %v, %s", pref, own, protocol)
 		}
 	}
-	if ours != 2+2+33+129 {
+	if ours != 2+2+2+33+129 {
 		t.Errorf("%d prefs are ours", ours)
 	}
 	for prefix, want := range map[string]uint16{"10.0.0.1/32": 12000, "0.0.0.0/0": 12032, "2001:db8::1/128": 13000, "::/0": 13128} {

@@ -12,6 +12,9 @@ const (
 	// PrefARP and PrefNeighbour lead to the control class.
 	PrefARP       = 11000
 	PrefNeighbour = 11001
+	// PrefAckIPv4 and PrefAckIPv6 lead to the class for TCP acknowledgements, ahead of all destinations.
+	PrefAckIPv4 = 11010
+	PrefAckIPv6 = 11011
 	// PrefHashIPv4 and PrefHashIPv6 hold all destinations in layout hash.
 	PrefHashIPv4 = 11100
 	PrefHashIPv6 = 11200
@@ -45,9 +48,9 @@ func OwnPref(pref uint16) (tc.Protocol, bool) {
 	switch {
 	case pref == PrefARP:
 		return tc.ProtocolARP, true
-	case pref == PrefNeighbour, pref == PrefHashIPv6, pref >= PrefIPv6 && pref <= PrefIPv6+128:
+	case pref == PrefNeighbour, pref == PrefAckIPv6, pref == PrefHashIPv6, pref >= PrefIPv6 && pref <= PrefIPv6+128:
 		return tc.ProtocolIPv6, true
-	case pref == PrefHashIPv4, pref >= PrefIPv4 && pref <= PrefIPv4+32:
+	case pref == PrefAckIPv4, pref == PrefHashIPv4, pref >= PrefIPv4 && pref <= PrefIPv4+32:
 		return tc.ProtocolIP, true
 	}
 	return 0, false

@@ -94,7 +94,7 @@ const (
 	Root Kind = iota
 	Class
 	Queue
-	Protocol // ARP and neighbour discovery
+	Protocol // ARP and neighbour discovery, acknowledgements
 	Destination
 	Table
 	Wait
@@ -112,7 +112,7 @@ func KindOf(op tc.Op) Kind {
 		switch {
 		case o.Divisor != 0 || o.Link != 0:
 			return Table
-		case o.Pref == plan.PrefARP || o.Pref == plan.PrefNeighbour:
+		case o.Pref == plan.PrefARP || o.Pref == plan.PrefNeighbour || isAck(o):
 			return Protocol
 		}
 		return Destination
@@ -143,6 +143,9 @@ func (n *Names) Object(op tc.Op) string {
 	return op.Object.Ident()
 }
 
+// isAck tells whether f is at a pref of filters for acknowledgements.
+func isAck(f tc.Filter) bool { return f.Pref == plan.PrefAckIPv4 || f.Pref == plan.PrefAckIPv6 }
+
 func (n *Names) filter(f tc.Filter) string {
 	switch {
 	case f.Divisor != 0:
@@ -153,6 +156,10 @@ func (n *Names) filter(f tc.Filter) string {
 		return "ARP"
 	case f.Pref == plan.PrefNeighbour:
 		return "IPv6 neighbour discovery"
+	case f.Pref == plan.PrefAckIPv4:
+		return "TCP acknowledgements by IPv4"
+	case f.Pref == plan.PrefAckIPv6:
+		return "TCP acknowledgements by IPv6"
 	}
 	if prefix, ok := f.Destination(); ok {
 		return n.Prefix(prefix)

@@ -89,6 +89,9 @@ func (n *Names) item(op tc.Op) item {
 		if op.Verb == tc.Add {
 			i.why = "not there: without it they would wait behind bulk"
 		}
+		if isAck(f) {
+			i.one, i.many = "filter for TCP acknowledgements", "filters for TCP acknowledgements"
+		}
 	case Wait:
 		i.verb, i.what, i.why = "wait", "for packets under way", strings.TrimPrefix(op.Why, "nothing of it: ")
 		i.one, i.many = "time for packets under way", "times for packets under way"

@@ -39,6 +39,7 @@ func TestEachOperationInWords(t *testing.T) {
 	have := tc.State{Filters: []tc.Filter{node(0, at(1), id(0x100)), node(1, at(2), id(0x20)), node(2, at(3), id(0x77))}}
 	link := tc.Filter{Pref: plan.PrefHashIPv4, Protocol: tc.ProtocolIP, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), Link: tc.MakeU32Handle(2, 0, 0)}
 	arp := tc.Filter{Pref: plan.PrefARP, Protocol: tc.ProtocolARP, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), ClassID: id(0x100)}
+	ack := tc.Filter{Pref: plan.PrefAckIPv6, Protocol: tc.ProtocolIPv6, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), ClassID: id(0x20)}
 	odd := tc.Filter{Pref: plan.PrefHashIPv4, Protocol: tc.ProtocolIP, Kind: tc.KindU32, Handle: at(9), ClassID: id(0x20), Sel: tc.Selector{Keys: []tc.Key{{Mask: 0xff, Off: 20}}}}
 	for name, c := range map[string]struct {
 		ops  []tc.Op
@@ -52,6 +53,8 @@ func TestEachOperationInWords(t *testing.T) {
 		"table":           {[]tc.Op{{Verb: tc.Add, Object: tc.Filter{Kind: tc.KindU32, Handle: tc.MakeU32Handle(2, 0, 0), Divisor: 256}}}, "add hash table 2: of 256 buckets: another shape of the tables finds the destinations faster"},
 		"link":            {[]tc.Op{{Verb: tc.Add, Object: link}}, "add link to hash table 2:: another shape of the tables finds the destinations faster"},
 		"ARP":             {[]tc.Op{{Verb: tc.Add, Object: arp}}, "add ARP to default 1:100: not there: without it they would wait behind bulk"},
+		"ack":             {[]tc.Op{{Verb: tc.Add, Object: ack}}, "add TCP acknowledgements by IPv6 to cross-cabinet 1:20: not there: without it they would wait behind bulk"},
+		"ack of nobody":   {[]tc.Op{{Verb: tc.Delete, Object: ack, Why: "not wanted at our pref"}}, "remove TCP acknowledgements by IPv6 to cross-cabinet 1:20: not wanted at our pref"},
 		"wait":            {[]tc.Op{{Verb: tc.Change, Object: p.Classes[1].Class, Barrier: true, Why: "nothing of it: links wait"}}, "wait for packets under way: links wait"},
 		"added":           {[]tc.Op{{Verb: tc.Add, Object: node(0, at(1), id(0x20))}}, "add s0 10.0.0.0 to cross-cabinet 1:20: by rule bulk; the kernel has no filter for it"},
 		"removed":         {[]tc.Op{{Verb: tc.Delete, Object: node(9, at(1), id(0x20))}}, "remove 10.0.0.9 from cross-cabinet 1:20: nothing asks for it"},

@@ -24,6 +24,8 @@ type Explanation struct {
 	ClassID     string       `json:"classid"`
 	Own         bool         `json:"own"`
 	Kernel      KernelAnswer `json:"kernel"`
+	// Ack is what a pure TCP acknowledgement gets; nil where that is the same as all else.
+	Ack *AckAnswer `json:"ack,omitempty"`
 	// File and Prefix are where the inventory names the address.
 	File   string `json:"file,omitempty"`
 	Prefix string `json:"prefix,omitempty"`
@@ -42,6 +44,21 @@ type Explanation struct {
 type Tried struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
+}
+
+// AckAnswer is what a pure TCP acknowledgement gets, by ack_class or, where that is not set, by what stands in the kernel nevertheless.
+type AckAnswer struct {
+	// Rule is "ack_class", or "" where the config has none.
+	Rule    string       `json:"rule"`
+	Class   string       `json:"class"`
+	ClassID string       `json:"classid"`
+	Rate    uint64       `json:"rate_bits_per_second,omitempty"`
+	Kernel  KernelAnswer `json:"kernel"`
+}
+
+// Disagrees tells whether the kernel does otherwise, with packets or with acknowledgements, as far as it was asked.
+func (e Explanation) Disagrees() bool {
+	return !e.Kernel.Agrees && !e.Kernel.Unasked || e.Ack != nil && !e.Ack.Kernel.Agrees && !e.Ack.Kernel.Unasked
 }
 
 // KernelAnswer is where the filters that stand now would send a packet.
@@ -128,6 +145,14 @@ func explainOne(st screen.Style, a Explanation) []string {
 	}
 	say("class", strings.TrimSpace(a.Class+" "+a.ClassID)+rateText(a))
 	say("kernel", kernelText(st, a.Kernel, a.Rate))
+	if a.Ack != nil {
+		by := "as all else"
+		if a.Ack.Rule != "" {
+			by = "by " + a.Ack.Rule + ", ahead of all rules"
+		}
+		say("acks", fmt.Sprintf("pure TCP acknowledgements: %s %s, %s", a.Ack.Class, a.Ack.ClassID, by))
+		say("kernel", kernelText(st, a.Ack.Kernel, a.Ack.Rate))
+	}
 	if a.Shared != nil {
 		say("shared", sharedText(*a.Shared))
 	}
