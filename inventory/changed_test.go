@@ -35,10 +35,15 @@ func TestLoadChangedIsLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		begins := map[int]string{} // all of a server's text but the cabinet
+		moved := func(i int) string {
+			return fmt.Sprintf("%s, \"cabinet\": %q}", begins[i], rapid.SampledFrom([]string{"b1", "b2", "12", "012", ""}).Draw(t, "cabinet"))
+		}
 		server := func(i int) string {
-			return fmt.Sprintf(`{"name": "s%d.%s", "ip": ["10.0.0.%d", "10.0.1.%d"], "prefixes": ["10.1.%d.0/24"], "cabinet": %q, "status": %q}`, i,
-				rapid.SampledFrom([]string{"a", "a", "a", "b"}).Draw(t, "domain"), i, rapid.IntRange(1, 20).Draw(t, "second"), rapid.IntRange(1, 20).Draw(t, "prefix"),
-				rapid.SampledFrom([]string{"b1", "b2", "12", "012", ""}).Draw(t, "cabinet"), rapid.SampledFrom([]string{"live", "live", "live", "live", "retired"}).Draw(t, "status"))
+			begins[i] = fmt.Sprintf(`{"name": "s%d.%s", "ip": ["10.0.0.%d", "10.0.1.%d"], "prefixes": ["10.1.%d.0/24"], "status": %q`, i,
+				rapid.SampledFrom([]string{"a", "a", "a", "b"}).Draw(t, "domain"), i, rapid.IntRange(1, 99).Draw(t, "second"), rapid.IntRange(1, 99).Draw(t, "prefix"),
+				rapid.SampledFrom([]string{"live", "live", "live", "live", "retired"}).Draw(t, "status"))
+			return moved(i)
 		}
 		folder := func(i int) string { return fmt.Sprintf("dc%d/jsons/s%d.json", i%2, i) }
 		for i := range 2 {
@@ -64,10 +69,14 @@ func TestLoadChangedIsLoad(t *testing.T) {
 			paths = nil
 			for range rapid.IntRange(1, 3).Draw(t, "at once") {
 				i := rapid.IntRange(0, 7).Draw(t, "file")
-				switch rapid.SampledFrom([]string{"write", "write", "write", "write", "break", "remove", "roles", "litter", "link", "folder", "nothing"}).Draw(t, "edit") {
+				switch rapid.SampledFrom([]string{"write", "write", "move", "move", "move", "break", "remove", "roles", "litter", "link", "folder", "nothing"}).Draw(t, "edit") {
 				case "write":
 					if info, err := os.Stat(path(folder(i))); err != nil || info.Mode().IsRegular() {
 						write(folder(i), server(i))
+					}
+				case "move":
+					if info, err := os.Stat(path(folder(i))); err == nil && info.Mode().IsRegular() && begins[i] != "" {
+						write(folder(i), moved(i))
 					}
 				case "break":
 					if info, err := os.Stat(path(folder(i))); err != nil || info.Mode().IsRegular() {

@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lister finds server files by patterns. It differs from filepath.Glob in that a folder which cannot be read is a problem and
@@ -26,9 +29,11 @@ type lister struct {
 	single   bool
 	problems Problems
 
-	// at is when the search began, and candidates is what it found.
+	// at is when the search began, and candidates is what it found; seen has the paths of those once single is set.
 	at         time.Time
 	candidates []candidate
+	seen       map[string]bool
+	named      int // how many the pattern at hand has found, those that were found before among them
 }
 
 // visit takes down a folder, and its identity before it is read.
@@ -73,61 +78,56 @@ type candidate struct {
 
 // find is everything that may be a server file under the patterns, without duplicates of a path.
 func (l *lister) find(patterns []string) []candidate {
-	var found []candidate
-	seen := make(map[string]bool)
-	named := 0
-	add := func(c candidate) {
-		named++
-		if !seen[c.path] {
-			seen[c.path] = true
-			found = append(found, c)
-		}
-	}
 	if len(patterns) == 0 {
 		l.wrong("", "no place for server files is given", "set inventory.servers to the folders that hold them")
 	}
 	for _, pattern := range patterns {
 		before := len(l.problems)
 		matches, wild := l.expand(pattern)
-		named = 0
+		l.named = 0
 		for _, path := range matches {
-			l.match(path, wild, add)
+			l.match(path, wild)
 		}
 		switch {
-		case named > 0 || len(l.problems) > before:
+		case l.named > 0 || len(l.problems) > before:
 		case len(matches) > 0:
 			l.wrong(pattern, "what matches the pattern is no server file", patternRemedy)
 		default:
 			l.wrong(pattern, "nothing matches the pattern", patternRemedy)
 		}
 	}
-	return found
+	return l.candidates
+}
+
+// add takes a candidate that is not one already. Folders have each of their files once, so it takes a file that a pattern matches for
+// any to be there twice.
+func (l *lister) add(c candidate) {
+	l.named++
+	if l.single {
+		if l.seen == nil {
+			l.seen = make(map[string]bool)
+			for _, other := range l.candidates {
+				l.seen[other.path] = true
+			}
+		}
+		if l.seen[c.path] {
+			return
+		}
+		l.seen[c.path] = true
+	}
+	l.candidates = append(l.candidates, c)
 }
 
 // match takes one match of a pattern: a folder with server files, or a server file.
-func (l *lister) match(path string, wild bool, add func(candidate)) {
+func (l *lister) match(path string, wild bool) {
 	info, err := os.Stat(path)
 	name := filepath.Base(path)
 	switch {
 	case err == nil && info.IsDir() && !(wild && strings.HasSuffix(name, ".json")):
-		entries := l.entries(path)
-		if l.servers == nil {
-			l.servers = make(map[string]bool)
-		}
-		l.servers[path] = true
-		files := 0
-		for _, e := range entries {
-			if wanted(e.Name()) {
-				add(candidate{path: filepath.Join(path, e.Name()), regular: e.Type().IsRegular()})
-				files++
-			}
-		}
-		if files == 0 && entries != nil {
-			l.wrong(path, "folder has no *.json files", patternRemedy)
-		}
+		l.folder(path)
 	case wild && wanted(name):
 		l.single = true
-		add(candidate{path: path})
+		l.add(candidate{path: path})
 	case wild:
 	case errors.Is(err, fs.ErrNotExist):
 		l.visit(path)
@@ -139,7 +139,38 @@ func (l *lister) match(path string, wild bool, add func(candidate)) {
 	default:
 		l.visit(filepath.Dir(path))
 		l.single = true
-		add(candidate{path: path, meant: true})
+		l.add(candidate{path: path, meant: true})
+	}
+}
+
+// folder takes the files of a folder.
+func (l *lister) folder(path string) {
+	if l.servers[path] {
+		l.named++ // by another pattern, which told of a folder without any
+		return
+	}
+	if l.servers == nil {
+		l.servers = make(map[string]bool)
+	}
+	l.servers[path] = true
+	entries := l.entries(path)
+	l.candidates = slices.Grow(l.candidates, len(entries))
+	before := path + "/"
+	switch path { // as filepath.Join has it
+	case ".":
+		before = ""
+	case "/":
+		before = "/"
+	}
+	files := 0
+	for _, e := range entries {
+		if wanted(e.name) {
+			l.add(candidate{path: strings.Clone(before + e.name), regular: e.kind == unix.DT_REG})
+			files++
+		}
+	}
+	if files == 0 && entries != nil {
+		l.wrong(path, "folder has no *.json files", patternRemedy)
 	}
 }
 
@@ -215,16 +246,16 @@ func (l *lister) read(folder string) []string {
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
-		names[i] = e.Name()
+		names[i] = e.name
 	}
 	return names
 }
 
 // entries is what is in a folder, sorted; nil where there is none.
-func (l *lister) entries(folder string) []fs.DirEntry {
+func (l *lister) entries(folder string) []entry {
 	l.visit(folder)
 	l.listed = append(l.listed, folder)
-	entries, err := os.ReadDir(folder)
+	entries, err := readFolder(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return nil
@@ -233,12 +264,9 @@ func (l *lister) entries(folder string) []fs.DirEntry {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 && wanted(e.Name()) {
-			l.links = append(l.links, filepath.Join(folder, e.Name()))
+		if e.kind == unix.DT_LNK && wanted(e.name) {
+			l.links = append(l.links, filepath.Join(folder, e.name))
 		}
-	}
-	if entries == nil {
-		entries = []fs.DirEntry{}
 	}
 	return entries
 }

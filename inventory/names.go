@@ -33,13 +33,17 @@ func newNameIndex(size int) nameIndex {
 	return nameIndex{exact: make(map[string]int32, 2*size), short: make(map[string]int32, size), full: make([]bool, 0, size)}
 }
 
-// add gives names, which are canonical, to the next owner: the first is 0.
-func (ix *nameIndex) add(names ...string) {
+// add gives names, which are canonical, to the next owner: the first is 0. It tells whether nobody had any of them.
+func (ix *nameIndex) add(names ...string) (unique bool) {
+	unique = true
 	owner := int32(len(ix.full))
 	ix.full = append(ix.full, false)
 	for _, name := range names {
-		if _, taken := ix.exact[name]; !taken {
+		switch first, taken := ix.exact[name]; {
+		case !taken:
 			ix.exact[name] = owner
+		case first != owner:
+			unique = false
 		}
 		short := shortName(name)
 		if other, taken := ix.short[short]; taken && other != owner {
@@ -51,6 +55,7 @@ func (ix *nameIndex) add(names ...string) {
 			ix.full[owner] = true
 		}
 	}
+	return unique
 }
 
 // find resolves a canonical name: as it is written, else a short name as that of the only owner with this first label, else an

@@ -43,7 +43,7 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 	slices.SortFunc(records, func(a, b *record) int { return strings.Compare(a.server.File, b.server.File) })
 	problems, warnings = slices.Clone(problems), slices.Clone(warnings)
 	var live []*record
-	d := directory{live: newNameIndex(len(records)), gone: newNameIndex(0), loose: newNameIndex(0)}
+	d := directory{gone: newNameIndex(0), loose: newNameIndex(0)}
 	for _, r := range records {
 		problems = append(problems, r.problems...)
 		warnings = append(warnings, r.warnings...)
@@ -53,13 +53,24 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 		case r.retired:
 			d.gone.add(r.server.Names...)
 		default:
-			d.live.add(r.server.Names...)
 			live = append(live, r)
 		}
 	}
-	problems = append(problems, sharedNames(live)...)
-	problems = append(problems, sharedAddresses(live)...)
+	shared := make(chan Problems, 1)
+	go func(live []*record) { shared <- sharedAddresses(live) }(live)
 	warnings = append(warnings, similarCabinets(live)...)
+	byFile := live
+	// In the order that the inventory will have, so that their names need one index only.
+	live = slices.Clone(live)
+	slices.SortStableFunc(live, func(a, b *record) int { return byName(a.server, b.server) })
+	d.live = newNameIndex(len(live))
+	unique := true
+	for _, r := range live {
+		unique = d.live.add(r.server.Names...) && unique
+	}
+	if !unique {
+		problems = append(problems, sharedNames(byFile)...)
+	}
 	var roles map[int32][]string
 	if declared != nil {
 		var found Problems
@@ -69,6 +80,7 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 		roles, found, more = d.assignRoles(declared)
 		problems, warnings = append(problems, found...), append(warnings, more...)
 	}
+	problems = append(problems, <-shared...)
 	if len(live) == 0 && len(problems) == 0 {
 		problems = append(problems, Problem{Message: fmt.Sprintf("no live server in %d server files", len(records)),
 			Remedy: "an inventory without any server is taken for a mistake: look at inventory.servers and at the servers' status"})
@@ -76,7 +88,7 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 	if len(problems) > 0 {
 		return nil, limit(sortProblems(problems))
 	}
-	inv := buildFrom(live, roles, declared)
+	inv := buildFrom(live, roles, declared, d.live)
 	inv.Warnings = sortProblems(warnings)
 	return inv, nil
 }
@@ -189,8 +201,9 @@ func similarCabinets(live []*record) (warnings Problems) {
 	return warnings
 }
 
-// buildFrom makes the inventory of the live servers and their roles. Servers whose roles are as before are not copied again.
-func buildFrom(live []*record, roles map[int32][]string, declared *rolesFile) *Inventory {
+// buildFrom makes the inventory of the live servers, sorted by name, with their roles and the index of their names. Servers whose roles
+// are as before are not copied again.
+func buildFrom(live []*record, roles map[int32][]string, declared *rolesFile, index nameIndex) *Inventory {
 	shared := make(map[string][]string) // one slice for each set of roles
 	servers := make([]*Server, len(live))
 	for i, r := range live {
@@ -210,7 +223,7 @@ func buildFrom(live []*record, roles map[int32][]string, declared *rolesFile) *I
 	for i, role := range declared.roles {
 		names[i] = role.text
 	}
-	return build(servers, names)
+	return &Inventory{Servers: servers, Roles: sortedSet(names, strings.Compare), names: index}
 }
 
 // sortProblems sorts ps in place by file, line and column, and drops what is there twice.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,10 @@ func (l *Loader) search() *lister {
 	if l.source.Roles != "" {
 		list.visit(filepath.Dir(l.source.Roles))
 	}
-	list.candidates = slices.DeleteFunc(list.find(l.source.Servers), func(c candidate) bool { return samePath(c.path, l.source.Roles) })
+	roles := filepath.Base(l.source.Roles)
+	list.candidates = slices.DeleteFunc(list.find(l.source.Servers), func(c candidate) bool {
+		return strings.HasSuffix(c.path, roles) && samePath(c.path, l.source.Roles)
+	})
 	young := func(id fileID) bool { return id.young(list.at) } // it may change again and show the same times
 	if len(list.problems) == 0 && !slices.ContainsFunc(list.ids, young) {
 		l.searched.Store(list)
