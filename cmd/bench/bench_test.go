@@ -16,7 +16,7 @@ import (
 var rows = []string{
 	"packet-a", "packet-b", "packet-c", "packet-d", "packet-e", "packet-f", "packet-g", "packet-none", "packet-list", "packet-list-spread",
 	"netlink", "apply", "messages-moved", "messages-added", "messages-removed", "edit-some", "edit-many", "scrape",
-	"idle-some", "idle-many", "memory-some", "memory-many", "goodput", "goodput-htb",
+	"idle-some", "idle-many", "memory-some", "memory-many", "repair-filter", "repair-class", "repair-tree", "goodput", "goodput-htb",
 }
 
 // TestEveryRow takes every figure once, in a size at which the numbers mean nothing.

@@ -22,6 +22,7 @@ import (
 
 	"bulkshaper/cmd/bench/shapes"
 	"bulkshaper/inventory"
+	"bulkshaper/shaper/tc"
 )
 
 // daemon is a running bulkshaper on a bed of its own, with the inventory that it follows.
@@ -44,8 +45,9 @@ func (r *runner) startDaemon(ctx context.Context, count int) (_ *daemon, err err
 	if d.bed, err = newBed(ctx, false); err != nil {
 		return nil, err
 	}
+	r.started++
 	idle := time.Duration(r.idle) * time.Second
-	if d.site, err = r.site(fmt.Sprintf("daemon%d", count), d.servers, times{resync: idle / 2, rescan: idle}); err != nil {
+	if d.site, err = r.site(fmt.Sprintf("daemon%d-%d", count, r.started), d.servers, times{resync: idle / 2, rescan: idle}); err != nil {
 		d.bed.close()
 		return nil, err
 	}
@@ -241,6 +243,11 @@ func listen(b *bed) (fd int, err error) {
 
 // awaitFilter waits for a filter that was made or changed.
 func awaitFilter(fd, index int) error {
+	return awaitChange(fd, index, func(what uint16, _ tc.Handle) bool { return what == unix.RTM_NEWTFILTER })
+}
+
+// awaitChange waits for a notification about an object of the interface: its type, and the object's handle.
+func awaitChange(fd, index int, wanted func(what uint16, handle tc.Handle) bool) error {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, _, err := unix.Recvfrom(fd, buffer, 0)
@@ -248,15 +255,16 @@ func awaitFilter(fd, index int) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("wait for a changed filter: %w", err)
+			return fmt.Errorf("wait for the kernel to tell of a change: %w", err)
 		}
 		messages, err := syscall.ParseNetlinkMessage(buffer[:n])
 		if err != nil {
 			return fmt.Errorf("read notification: %w", err)
 		}
 		for _, m := range messages {
-			// struct tcmsg: family and padding, then the interface's index.
-			if m.Header.Type == unix.RTM_NEWTFILTER && len(m.Data) >= 8 && int(binary.NativeEndian.Uint32(m.Data[4:])) == index {
+			// struct tcmsg: family and padding, then the interface's index and the handle.
+			if len(m.Data) >= 12 && int(binary.NativeEndian.Uint32(m.Data[4:])) == index &&
+				wanted(m.Header.Type, tc.Handle(binary.NativeEndian.Uint32(m.Data[8:]))) {
 				return nil
 			}
 		}

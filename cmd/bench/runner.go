@@ -32,6 +32,7 @@ type runner struct {
 	program string // the path of bulkshaper
 	folder  string // for files, its own
 	report  func(figure)
+	started int // daemons, so far
 }
 
 // run takes the figures of the groups whose name begins with only. What keeps one from being taken is told in its row.
@@ -41,7 +42,7 @@ func (r *runner) run(ctx context.Context, only string) {
 		take func(context.Context)
 	}{
 		{"packet", r.packetFigures}, {"install", r.installFigures}, {"messages", r.messageFigures},
-		{"daemon", r.daemonFigures}, {"goodput", r.goodputFigures},
+		{"daemon", r.daemonFigures}, {"repair", r.repairFigures}, {"goodput", r.goodputFigures},
 	} {
 		if strings.HasPrefix(group.name, only) {
 			group.take(ctx)
