@@ -43,6 +43,7 @@
 //	fight PERIOD COMMAND ARG...  a program in the node's namespace, again and again until peace
 //	peace                        the end of it
 //	burst COUNT                  so many changes of class 1:777, for each of which the kernel tells its listeners something
+//	chaos ROUNDS                 some random deeds of all kinds a round, after each of which what is wanted must stand
 //	speed MBIT                   what a tap device says its speed is, as a card does that has negotiated anew
 //	put FROM TO                  FROM takes the place of TO by rename, as an editor does it; FROM stays
 //	replace FILE OLD NEW         put, of the file with OLD replaced by NEW

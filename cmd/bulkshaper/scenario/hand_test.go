@@ -158,11 +158,15 @@ func (n *node) endFight() int {
 }
 
 func (n *node) quietly(name string, args ...string) error {
+	return n.quietlyIn(n.Namespace, name, args...)
+}
+
+func (n *node) quietlyIn(where *kerneltest.Namespace, name string, args ...string) error {
 	var stderr bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stderr = n.dir, &stderr
 	var err error
-	n.Do(func() { err = cmd.Run() })
+	where.Do(func() { err = cmd.Run() })
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr.String())
 	}

@@ -64,7 +64,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]func(*node, *testscript.TestScript, []string) error{
 		"daemon": (*node).cmdDaemon, "bulkshaper": (*node).cmdProgram,
 		"tc": program("tc"), "ip": program("ip"), "node": (*node).cmdNode, "peer": (*node).cmdPeer, "batch": (*node).cmdBatch,
-		"repeat": (*node).cmdRepeat, "fight": (*node).cmdFight, "burst": (*node).cmdBurst, "speed": (*node).cmdSpeed,
+		"repeat": (*node).cmdRepeat, "fight": (*node).cmdFight, "burst": (*node).cmdBurst, "chaos": (*node).cmdChaos, "speed": (*node).cmdSpeed,
 		"interrupt": (*node).cmdInterrupt, "inventory": (*node).cmdInventory, "peace": (*node).cmdPeace, "put": (*node).cmdPut, "replace": (*node).cmdReplace, "unplug": (*node).cmdUnplug, "plug": (*node).cmdPlug,
 		"wanted": (*node).cmdWanted, "restored": (*node).cmdRestored, "differs": (*node).cmdDiffers, "untouched": (*node).cmdUntouched,
 		"log": (*node).cmdLog, "metric": (*node).cmdMetric, "status": (*node).cmdStatus, "answers": (*node).cmdAnswers,
