@@ -54,25 +54,3 @@ func (s Style) Spark(values []float64, top float64, cells int) string {
 	}
 	return s.Accent(string(line))
 }
-
-// Squeeze makes n values of many, each the mean of its part, so that a line of n cells shows all of them. Gaps do not count.
-func Squeeze(values []float64, n int) []float64 {
-	if len(values) <= n || n <= 0 {
-		return values
-	}
-	out := make([]float64, n)
-	for i := range out {
-		part := values[i*len(values)/n : (i+1)*len(values)/n]
-		sum, known := 0.0, 0
-		for _, v := range part {
-			if !math.IsNaN(v) {
-				sum, known = sum+v, known+1
-			}
-		}
-		out[i] = math.NaN()
-		if known > 0 {
-			out[i] = sum / float64(known)
-		}
-	}
-	return out
-}

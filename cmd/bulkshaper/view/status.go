@@ -22,7 +22,7 @@ type Status struct {
 type StatusOptions struct {
 	// Sort is the order of the classes; "" is that of the tree.
 	Sort string
-	// Recent has the last rates of each class by classid; with it there is a column of sparklines, as wide as Recent's longest.
+	// Recent has the last rates of each class by classid; with it there is a column of sparklines of SparkCells.
 	Recent map[string][]float64
 	// Span is the time that the sparklines cover.
 	Span time.Duration
@@ -35,7 +35,7 @@ func StatusLines(st screen.Style, s Status, o StatusOptions) []string {
 	lines := StatusHead(st, s)
 	table, notes := StatusTable(st, s, o)
 	lines = append(append(lines, ""), table...)
-	for _, part := range [][]string{notes, topLines(st, s), costLines(st, s)} {
+	for _, part := range [][]string{notes, TopLines(st, s), costLines(st, s)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -127,14 +127,23 @@ const (
 )
 
 // leastName is how much of a class's name is always to be seen.
-const leastName = 24
+const leastName = 18
+
+// SparkCells is how wide the column of the last minutes is.
+func SparkCells(st screen.Style) int {
+	if wide(st) {
+		return 30
+	}
+	return 12
+}
+
+func wide(st screen.Style) bool { return st.Width <= 0 || st.Width >= 132 }
 
 // StatusTable is a line a class, below the heads, and what has to be said of it.
 func StatusTable(st screen.Style, s Status, o StatusOptions) (lines, notes []string) {
-	wide := st.Width <= 0 || st.Width >= 132
-	bar, spark, destinations := 8, 12, "DESTS"
-	if wide {
-		bar, spark, destinations = 20, 30, colDestinations
+	bar, spark, destinations := 8, SparkCells(st), "DESTS"
+	if wide(st) {
+		bar, destinations = 20, colDestinations
 	}
 	t := screen.Table{Columns: []screen.Column{
 		{Head: colClass, Least: leastName}, {Head: colID, Drop: 9}, {Head: colRate, Right: true, Drop: 1}, {Head: colCeil, Right: true, Drop: 6},
@@ -159,7 +168,7 @@ func StatusTable(st screen.Style, s Status, o StatusOptions) (lines, notes []str
 		}
 		cells := []string{row.indent + c.Name, c.ClassID, screen.Rate(float64(c.Rate)), screen.Rate(float64(c.Ceil)), now, share}
 		if o.Recent != nil {
-			cells = append(cells, st.Spark(screen.Squeeze(o.Recent[c.ClassID], spark), top(c, o.Recent[c.ClassID]), spark))
+			cells = append(cells, st.Spark(o.Recent[c.ClassID], top(c, o.Recent[c.ClassID]), spark))
 		}
 		dropped := screen.Number(c.Dropped)
 		if o.Dropping[c.ClassID] > 0 {
@@ -206,8 +215,8 @@ func top(c *shaper.ClassStatus, values []float64) float64 {
 	return most
 }
 
-// topLines are the destinations that most was sent to.
-func topLines(st screen.Style, s Status) []string {
+// TopLines are the destinations that most was sent to.
+func TopLines(st screen.Style, s Status) []string {
 	if len(s.Top) == 0 {
 		return nil
 	}
