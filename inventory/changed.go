@@ -61,6 +61,13 @@ func (l *Loader) Plain(path string) bool {
 	return soleFile(info)
 }
 
+// Idle tells of a path that a file event named whether nothing that is read can depend on it: a log, an editor's file, what lies about.
+// It may be called while a reading is under way.
+func (l *Loader) Idle(path string) bool {
+	listed := l.listing.Load()
+	return listed != nil && !wanted(filepath.Base(path)) && !samePath(path, listed.roles) && l.Plain(path)
+}
+
 // soleFile tells whether a path is that of a regular file which has no other.
 func soleFile(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -142,6 +142,7 @@ func checkServers(t *testing.T, inv *Inventory) {
 	}
 }
 
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzRoles(f *testing.F) {
 	for _, seed := range []string{shopRoles, `{"servers": [], "roles": [], "mapping": {"a": "b"}}`, `{"mapping": {"hadoop01": ["app", 1, {}]}, "roles": ["app", null], "servers": "x"}`,
 		`[]`, `{"servers": ["a"], "servers": ["b"]}`, "\xef\xbb\xbf{}", `{"roles": ["\ud800"]}`, `{"servers": ["hadoop01"], "roles": ["app", "db"], "mapping": {"app": ["app01"], "db": null}, "x": [{}]}`,
@@ -155,6 +156,7 @@ func FuzzRoles(f *testing.F) {
 	})
 }
 
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzServer(f *testing.F) {
 	for _, seed := range []string{`{"name": "a", "ip": "10.0.0.1", "cabinet": 12, "prefixes": ["10.1.0.0/16"]}`, `{"interfaces": {"a": {"ip": ["10.0.0.1", 7]}}, "status": {"value": "retired"}}`,
 		`{"names": [["x", ["y."]]], "rack": 1e3, "Cabinet": "z"}`, strings.Repeat("[", 100), `{"addresses": ["::ffff:1.2.3.4/120", "fe80::1%1"]}`, "\xff\xfe{\x00", `{"a": {"b": 1, "b": 2}}`,
@@ -169,6 +171,8 @@ func FuzzServer(f *testing.F) {
 
 // FuzzFields gives any path, as the config may, on any file. Of a path of plain keys and wildcards every match is found, in the order of
 // the text.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzFields(f *testing.F) {
 	for _, seed := range []string{"interfaces.*.ip", "nics.#(role==\"data\")#.addr.*.v", "a|b", "@values.#.ip", `a\.b`, "#", "*", "a.#.b.*", "!true", "{a,b}", "[a.0]", `x\`, "a..", "i*.?.ip", "a.#.b", "nics.*.addr.x*"} {
 		f.Add(seed, []byte(`{"interfaces": {"a": {"ip": "10.0.0.1"}}, "nics": [{"role": "data", "addr": {"x": {"v": "10.0.0.2"}}}], "a": [{"b": {"c": 1}}]}`))
@@ -182,6 +186,8 @@ func FuzzFields(f *testing.F) {
 }
 
 // FuzzWildcard holds the quick matcher against one that tries everything.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzWildcard(f *testing.F) {
 	for _, seed := range [][2]string{{"*", ""}, {"a*b*c", "axxbxc"}, {`\*?`, "*x"}, {"**", "abc"}, {"a?", "a"}, {strings.Repeat("*a", 30), strings.Repeat("a", 40) + "b"}} {
 		f.Add(seed[0], seed[1])
@@ -218,6 +224,8 @@ func slowWildcard(pattern, s string, tried map[[2]int]bool) bool {
 
 // FuzzGlob gives any pattern for the folders of servers, in a tree of files: what a pattern names is found once, is there, and nothing
 // that is hidden or litter is.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzGlob(f *testing.F) {
 	for _, seed := range []string{"dc/*/jsons", "dc/nyc1/jsons", "*/*/*/*.json", "dc/[a-m]*/jsons/?.json", "", ".", "..", "dc/*/.hidden", "[", `dc/\*`, "dc//nyc1/./jsons/", "dc/nyc1/../*/jsons", "**"} {
 		f.Add(seed)

@@ -63,6 +63,8 @@ func hostile(n int) map[string]string {
 }
 
 // TestHostileFiles reads each at the largest size that is read at all: within the bounds, and with messages that people can read.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func TestHostileFiles(t *testing.T) {
 	size := hostileSize
 	for name, text := range hostile(size) {
@@ -90,6 +92,8 @@ func TestHostileFiles(t *testing.T) {
 }
 
 // TestManyProblemsAreBounded reads many files with many mistakes each. What is told is as before, what is kept is bounded.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func TestManyProblemsAreBounded(t *testing.T) {
 	root := t.TempDir()
 	const files = 300

@@ -73,6 +73,20 @@ func (f *Files) Plain(path string) bool {
 	return loader != nil && loader.Plain(path)
 }
 
+// Idle tells of a path that an event named whether nothing that is read can depend on it (see inventory.Loader.Idle).
+func (f *Files) Idle(path string) bool {
+	f.mu.Lock()
+	loader, failed := f.loader, f.failed
+	f.mu.Unlock()
+	if loader == nil || failed || f.path != "" && filepath.Base(path) == filepath.Base(f.path) {
+		return false
+	}
+	if target, err := filepath.EvalSymlinks(f.path); err == nil && filepath.Base(path) == filepath.Base(target) {
+		return false
+	}
+	return loader.Idle(path)
+}
+
 func (f *Files) loaderFor(source inventory.Source) *inventory.Loader {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
@@ -58,6 +59,10 @@ type Loop struct {
 	facts      plan.Facts
 	hits       hits
 
+	// started is the config of the start; fromNextStart are the keys that an edit gave other values, which only a start looks at.
+	started       *config.Config
+	fromNextStart []string
+
 	// ownedLink is the index of the link that this loop has shaped; a root that is found replaced there is taken back.
 	ownedLink int
 	// settled says that nothing was asked for since the kernel was last seen as wanted: what differs then is drift.
@@ -98,7 +103,7 @@ func New(o Options, first Input) *Loop {
 	if o.History == nil {
 		o.History = NewHistory()
 	}
-	l := &Loop{Options: o, input: first, draining: map[tc.Handle]time.Time{}, loaded: make(chan loadResult, 1)}
+	l := &Loop{Options: o, input: first, started: first.Config, draining: map[tc.Handle]time.Time{}, loaded: make(chan loadResult, 1)}
 	now := time.Now()
 	l.began = now
 	l.publish(func(s *Snapshot) {

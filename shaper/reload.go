@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,8 +82,11 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 	if l.Snapshot().LastReload.Result == ReloadFailure {
 		note = "files mended"
 	}
-	if keys := atStart(l.input.Config, done.input.Config); len(keys) > 0 {
-		l.Log.Warn("used from the next start on", zap.Strings("keys", keys))
+	// Compared with what the daemon was started with: what is put back is in use.
+	if keys := atStart(l.started, done.input.Config); !slices.Equal(keys, l.fromNextStart) {
+		if l.fromNextStart = keys; len(keys) > 0 {
+			l.Log.Warn("used from the next start on", zap.Strings("keys", keys))
+		}
 	}
 	if !l.reloadPending {
 		l.edited = edits{}

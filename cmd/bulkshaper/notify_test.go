@@ -12,6 +12,8 @@ import (
 
 // TestAManagerThatDoesNotRead gives the daemon a service manager that reads nothing until much was told. Telling takes no time, and then
 // the manager learns all that still matters, in its order.
+//
+// PROMISES.md: The service manager does not read what it is told
 func TestAManagerThatDoesNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify.sock")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -59,6 +61,8 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 }
 
 // TestRepairsGoOnBesideAManagerThatDoesNotRead: the loop is not kept from its work.
+//
+// PROMISES.md: The service manager does not read what it is told
 func TestRepairsGoOnBesideAManagerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t) // its notify socket is read up to READY=1 and no further

@@ -75,7 +75,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	defer k.Close()
 
 	registry := prometheus.NewRegistry()
-	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Log: log.Named("watch")})
+	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Idle: files.Idle, Log: log.Named("watch")})
 	trim := trimLater()
 	defer trim.Stop()
 	notifier := newSystemd()

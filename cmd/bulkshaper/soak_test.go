@@ -21,6 +21,8 @@ const soakSeed = "SOAK_SEED"
 
 // TestSoak reloads one daemon again and again, with random edits, broken files and another hand's faults, while it is scraped. It may
 // not grow, in itself or in the kernel, and what stands in the end is what a fresh apply makes.
+//
+// PROMISES.md: 20,000 reloads with random edits and random faults
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{"hash", "list"} {

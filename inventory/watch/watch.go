@@ -34,6 +34,9 @@ type Options struct {
 	Rescan time.Duration
 	// Plain tells of a path that an event named whether it can only be that of a file, so that the folders stay the same. nil is no.
 	Plain func(path string) bool
+	// Idle tells of a path that an event named whether nothing that is read can depend on it. Such an event is none: a log that grows
+	// beside the config would put off every reading. nil is no.
+	Idle func(path string) bool
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -125,6 +128,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case event, ok := <-events:
 			if !ok {
 				w.poll(fsnotify.ErrClosed)
+				continue
+			}
+			if _, folder := w.watched[event.Name]; !folder && w.opts.Idle != nil && w.opts.Idle(event.Name) {
 				continue
 			}
 			w.forget(event)

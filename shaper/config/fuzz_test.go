@@ -18,6 +18,8 @@ import (
 )
 
 // FuzzConfig holds what is true of every file: either problems or a config that keeps its promises, the same each time.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzConfig(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yml")
 	if err != nil {
@@ -218,6 +220,8 @@ func holds(t *testing.T, c *Config) {
 }
 
 // FuzzRate reads a rate, prints it and reads it again.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzRate(f *testing.F) {
 	for _, s := range []string{"819200kbit", "1.5gbit", "100mbps", "80%", "33.3%", "100", "0%", "1kibit", "%", "1e3bit", "100 %"} {
 		f.Add(s)

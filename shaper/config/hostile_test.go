@@ -7,6 +7,8 @@ import (
 )
 
 // TestHostileFiles holds the bounds: these would take minutes or gigabytes without them.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func TestHostileFiles(t *testing.T) {
 	laughs := "interface: eth1\nx0: &x0 [a,a,a,a,a,a,a,a,a,a]\n"
 	for i := '1'; i <= '9'; i++ {

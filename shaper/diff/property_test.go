@@ -134,6 +134,8 @@ func foreignObjects(s tc.State, p *plan.Plan) []string {
 func TestConverges(t *testing.T) { rapid.Check(t, converges) }
 
 // FuzzConverges lets coverage choose the starts.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzConverges(f *testing.F) { f.Fuzz(rapid.MakeFuzz(converges)) }
 
 func converges(t *rapid.T) {

@@ -39,6 +39,8 @@ func dumpSeeds(port, seq uint32) []byte {
 
 // FuzzDump gives any datagrams as the answer to a dump: it ends at the end mark and not before, every object that is told of is in the
 // bytes, and what went wrong is one of the errors that callers know.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzDump(f *testing.F) {
 	const port, seq = 4242, 17
 	f.Add(dumpSeeds(port, seq), uint16(0))
@@ -90,6 +92,8 @@ func hasEnd(data []byte, cut int, port, seq uint32) bool {
 
 // FuzzAnswers gives any datagrams as the answers to a batch: none is taken for another message's, and a message without an answer is
 // not called refused.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzAnswers(f *testing.F) {
 	const port, first, count = 4242, 1<<32 - 2, 4 // the numbers wrap
 	refused := func(seq uint32, errno byte) []byte {
@@ -121,6 +125,8 @@ func FuzzAnswers(f *testing.F) {
 }
 
 // FuzzNotice gives any notifications: what waits is one event of a kind at most, and messages about other interfaces make none but of links.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzNotice(f *testing.F) {
 	const port, index = 4242, 7
 	for _, typ := range []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_NEWQDISC, unix.RTM_DELTCLASS, unix.RTM_NEWTFILTER} {

@@ -12,6 +12,8 @@ import (
 
 // FuzzRules gives any text of rules and any address: they are refused with a place and a remedy, or the address gets what the contract
 // says word for word, by Lookup and by the longest of the destinations.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"[{name: a, match: {cabinet: same}, class: c1}, {name: b, match: {role: [r, s], address: 10.0.0.0/8}, class: c2}]",

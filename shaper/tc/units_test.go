@@ -137,6 +137,8 @@ func TestTicksLimits(t *testing.T) {
 }
 
 // FuzzParseBitRate: what is accepted is the number times the unit, exactly, and is read again from how it is printed.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzParseBitRate(f *testing.F) {
 	for _, u := range rateUnits {
 		f.Add("1.5" + u.suffix)
@@ -192,6 +194,8 @@ func refused(t *testing.T, err error) {
 }
 
 // FuzzParseBytes: likewise.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzParseBytes(f *testing.F) {
 	for _, u := range sizeUnits {
 		f.Add("1.5" + u.suffix)

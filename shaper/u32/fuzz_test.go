@@ -11,6 +11,8 @@ import (
 
 // FuzzClassify gives any filters, with links in circles and keys outside of the packet, and any packet. The search ends, as the
 // kernel's does, and what it says is one of the filters.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzClassify(f *testing.F) {
 	packet, _ := Packet(netip.MustParseAddr("10.1.0.5"))
 	f.Add([]byte{}, packet)

@@ -48,6 +48,16 @@
 //	put FROM TO                  FROM takes the place of TO by rename, as an editor does it; FROM stays
 //	replace FILE OLD NEW         put, of the file with OLD replaced by NEW
 //	inventory COUNT              an inventory of so many servers with its config.yaml; the node is the first
+//	odd KIND PATH                a fifo or a socket
+//	size FILE BYTES              cut the file, or make it so large (sparse)
+//	fill FOLDER COUNT            the files of so many servers, from 10.128.0.0 on
+//	litter FOLDER COUNT          make and remove files that nobody reads
+//	grow FILE                    a line each few milliseconds, until the script ends
+//	mounts                       a mount namespace; $MOUNTS is its path for nsenter --mount=
+//	exhaust UID                  take all inotify instances that the user may have (needs root)
+//	port take, port free         listen where the metrics should
+//	stuck COUNT                  so many scrapes that never read their answers, or never end their question
+//	scrapes COUNT within DURATION   so many scrapes at once: whole answers or 503, a quarter whole at least
 //	unplug, plug                 remove the veth pair; make a new one
 //
 // # What must follow
@@ -68,6 +78,7 @@
 //	probe                        from now on ask /metrics and /-/healthy all the time
 //	answered within DURATION     stop that: none may have failed, none may have taken longer
 //	sent COUNT ADDRESS CLASS     send so many packets, and wait until tc has counted them in the class
+//	reaches ADDRESS CLASS        send a packet after the other until one is counted in the class
 //	repairs within DURATION      longest of the times that restored has measured so far
 //
 // At its end each script is held to what no fault excuses: a daemon that still runs stops with 0 at SIGTERM; what it logged as

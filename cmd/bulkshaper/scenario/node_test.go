@@ -3,6 +3,8 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +35,7 @@ type node struct {
 	expected map[string]expected // lines of the log, by their pattern
 	prober   *prober
 	fight    *fight
+	port     net.Listener // that a script has taken
 
 	wanted string
 	shown  string // by tc, at the time of wanted
@@ -70,6 +73,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"log": (*node).cmdLog, "metric": (*node).cmdMetric, "status": (*node).cmdStatus, "answers": (*node).cmdAnswers,
 		"probe": (*node).cmdProbe, "answered": (*node).cmdAnswered, "sent": (*node).cmdSent, "repairs": (*node).cmdRepairs,
 	}
+	maps.Copy(all, fileCommands())
+	maps.Copy(all, serverCommands())
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range all {
 		cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {

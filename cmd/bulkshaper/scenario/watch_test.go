@@ -51,12 +51,21 @@ func (n *node) cmdLog(_ *testscript.TestScript, args []string) error {
 	return err
 }
 
-// get asks the daemon at its socket.
+// get asks the daemon at its socket, or, where it has none, at its port.
 func (n *node) get(path string) (code int, body string, err error) {
 	return n.ask(context.Background(), path)
 }
 
 func (n *node) ask(ctx context.Context, path string) (code int, body string, err error) {
+	return n.askBy(ctx, func() (net.Conn, error) {
+		if conn, err := net.Dial("unix", filepath.Join(n.runDir(), "bulkshaper.sock")); err == nil {
+			return conn, nil
+		}
+		return n.dialTCP()
+	}, path)
+}
+
+func (n *node) askBy(ctx context.Context, dial func() (net.Conn, error), path string) (code int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://bulkshaper"+path, nil)
@@ -64,9 +73,7 @@ func (n *node) ask(ctx context.Context, path string) (code int, body string, err
 		return 0, "", err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.runDir(), "bulkshaper.sock"))
-		}}}
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}}
 	answer, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
@@ -208,6 +215,13 @@ const probePeriod = 50 * time.Millisecond
 func (n *node) cmdProbe(_ *testscript.TestScript, args []string) error {
 	if n.prober != nil {
 		return errUsage
+	}
+	// It may be ready before it answers.
+	if err := n.await("an answer", func() (bool, string) {
+		code, _, err := n.get("/-/healthy")
+		return code == http.StatusOK, fmt.Sprint(code, err)
+	}); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &prober{cancel: cancel, done: make(chan struct{})}

@@ -79,6 +79,8 @@ func decodeAll(t *testing.T, b []byte) {
 }
 
 // FuzzDecode gives any datagram. What was understood of it is understood the same when it is sent again.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzDecode(f *testing.F) {
 	var all []byte
 	for _, s := range seeds(f) {

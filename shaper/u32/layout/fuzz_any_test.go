@@ -112,6 +112,8 @@ func drawPrefix(s *source, width int) netip.Prefix {
 
 // FuzzReadAny gives the reader any tree of any hand. Whatever stands, the steps lead from it to a tree in which the longest prefix
 // wins; there is nothing left to do then, and nothing of another pref was looked at.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzReadAny(f *testing.F) {
 	f.Add([]byte{}, false, uint8(0))
 	f.Add([]byte{0, 3, 0, 0, 0, 4, 8, 0, 0, 0, 0, 9, 3, 0, 1, 0, 0, 0, 1, 9, 1, 8, 5, 1, 3, 0, 0, 0, 2, 2, 0, 1, 0, 16, 0, 7, 8}, false, uint8(4))

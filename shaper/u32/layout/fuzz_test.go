@@ -94,6 +94,8 @@ func done(have []tc.Filter, steps Steps) []tc.Filter {
 
 // FuzzRead: whatever stands, it is read without harm, and the steps lead from it to a tree in which the longest prefix wins; there is
 // nothing left to do then.
+//
+// PROMISES.md: Any bytes are in the files, in flags or in what the kernel answers
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{3, 4, 8, 2, 0, 0, 1, 0, 1, 1, 8, 1, 5, 2, 0, 0, 0, 9, 1, 0, 7, 0, 0, 2, 1, 1, 2, 24})
