@@ -15,19 +15,20 @@ const (
 	// bytes.
 	trimAfter = 5 * time.Second
 	trimFrom  = 16 << 20
-	// onceGC lets a command that ends anyway collect little: up to onceMemory, bytes, there is room for garbage.
-	onceGC     = 400
+	// onceGC lets a command that ends anyway collect nothing as long as it has less than onceMemory, bytes: on 10,000 files that is a
+	// tenth of its time.
+	onceGC     = -1
 	onceMemory = 512 << 20
 )
 
 // collectOften is for the daemon. GOGC in the environment says otherwise.
 func collectOften() { setGC(daemonGC) }
 
-// collectSeldom is for commands that do one thing.
+// collectSeldom is for commands that do one thing. Without a limit of ours it is the environment that says how often.
 func collectSeldom() {
-	setGC(onceGC)
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(onceMemory)
+		setGC(onceGC)
 	}
 }
 
