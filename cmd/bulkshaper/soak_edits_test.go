@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -55,7 +56,7 @@ func newSoaked(t *testing.T, layout string, random *rand.Rand) *soaked {
 	s.writeRoles()
 	s.writeConfig()
 	s.launch("--debounce", "0s", "--rescan", "1h", "--resync", "1s")
-	s.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) {
+	s.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", filepath.Join(s.dir, socketName))
 	}}}
 	t.Cleanup(s.client.CloseIdleConnections)

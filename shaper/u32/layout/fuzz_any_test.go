@@ -166,10 +166,7 @@ func readAndAdapt(t *testing.T, have []tc.Filter, items []Item, place Place) {
 			t.Fatalf("%+v is not at the place", f)
 		}
 	}
-	var after []tc.Filter
-	for _, f := range done(slices.DeleteFunc(slices.Clone(have), func(f tc.Filter) bool { return !ours(f) }), steps) {
-		after = append(after, f)
-	}
+	after := done(slices.DeleteFunc(slices.Clone(have), func(f tc.Filter) bool { return !ours(f) }), steps)
 	again := Read(after, place)
 	if d := cmp.Diff(adapted.Filters(), again.Filters()); d != "" {
 		t.Fatalf("what stands then is read as another tree: %s", d)
