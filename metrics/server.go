@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
-// The limits of the server. A client that is slow, silent or too many costs at most maxConnections answers of memory.
+// The limits of the server. Clients that are slow, silent or too many cost at most maxConnections answers of memory, and keep nobody else
+// from an answer for long (boundedListener).
 const (
 	maxConnections    = 512
 	maxStreams        = 8 // of HTTP/2, in a connection
@@ -44,13 +44,13 @@ type ServeOptions struct {
 	// Listening, if not nil, is called with the TCP address once it is open.
 	Listening func(net.Addr)
 
-	writeTimeout time.Duration // for tests; 0 is the constant
+	writeTimeout, staleAfter time.Duration // for tests; 0 is the constant
 }
 
 // Serve answers requests until ctx ends, then lets running ones finish, and returns nil. An error before that is final: a bad
 // web config, a port or a socket that is taken.
 func Serve(ctx context.Context, o ServeOptions) error {
-	if err := web.Validate(o.WebConfig); err != nil {
+	if err := CheckWebConfig(o.WebConfig); err != nil {
 		return fmt.Errorf("read metrics.web_config %s: %w", o.WebConfig, err)
 	}
 	var socket, port net.Listener
@@ -70,14 +70,14 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if socket != nil {
 		server := o.server()
-		group.Go(func() error { return server.Serve(netutil.LimitListener(socket, maxConnections)) })
+		group.Go(func() error { return server.Serve(o.bounded(socket)) })
 		group.Go(func() error { return stop(ctx, server) })
 	}
 	if port != nil {
 		server := o.server()
 		flags := &web.FlagConfig{WebConfigFile: &o.WebConfig}
-		toolkit := slog.New(&slogHandler{log: o.Log})
-		group.Go(func() error { return web.Serve(netutil.LimitListener(port, maxConnections), server, flags, toolkit) })
+		toolkit := slog.New(newSlogHandler(o.Log))
+		group.Go(func() error { return web.Serve(o.bounded(port), server, flags, toolkit) })
 		group.Go(func() error { return stop(ctx, server) })
 		o.Log.Info("listening", zap.Stringer("address", port.Addr()), zap.String("web_config", o.WebConfig))
 		if o.Listening != nil {
@@ -94,6 +94,14 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	return nil
 }
 
+func (o ServeOptions) bounded(l net.Listener) *boundedListener {
+	bounded := newBoundedListener(l, maxConnections)
+	if o.staleAfter != 0 {
+		bounded.stale = o.staleAfter
+	}
+	return bounded
+}
+
 func (o ServeOptions) server() *http.Server {
 	timeout := writeTimeout
 	if o.writeTimeout != 0 {
@@ -102,7 +110,8 @@ func (o ServeOptions) server() *http.Server {
 	return &http.Server{
 		Handler: o.Handler, MaxHeaderBytes: maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: timeout, IdleTimeout: idleTimeout,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ConnState: noteState,
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		// What it has to say is about single clients: broken handshakes, resets. A port scan would fill the log.
 		ErrorLog: stdLog(o.Log),
 	}

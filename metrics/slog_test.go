@@ -11,7 +11,7 @@ import (
 
 func TestSlogHandler(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
-	l := slog.New(&slogHandler{log: zap.New(core)})
+	l := slog.New(newSlogHandler(zap.New(core)))
 	l.Debug("a")
 	l.Info("b", "address", "127.0.0.1:1", "http2", true)
 	l.With("x", 1).WithGroup("g").With("y", 2).Warn("c", "z", 3)
@@ -29,7 +29,7 @@ func TestSlogHandler(t *testing.T) {
 	}
 
 	core, logs = observer.New(zap.WarnLevel)
-	l = slog.New(&slogHandler{log: zap.New(core)})
+	l = slog.New(newSlogHandler(zap.New(core)))
 	l.Info("quiet")
 	if l.Enabled(t.Context(), slog.LevelInfo) || !l.Enabled(t.Context(), slog.LevelWarn) || logs.Len() != 0 {
 		t.Errorf("at level warn: %v", logs.All())

@@ -161,6 +161,12 @@ func TestWebConfig(t *testing.T) {
 	if code, _, err := get(t, transport(pair), "https://"+address+"/metrics", as("prometheus", password)); err != nil || code != http.StatusUnauthorized {
 		t.Errorf("a user who was removed: %d %v", code, err)
 	}
+	write(t, file("web.yml"), []byte(config+"  other: "+passwordHash+"\n"))
+	for _, user := range []string{"prometheus", "other"} {
+		if code, _, err := get(t, transport(pair), "https://"+address+"/metrics", as(user, password)); err != nil || code != http.StatusOK {
+			t.Errorf("user %s after one was added: %d %v", user, code, err)
+		}
+	}
 	write(t, file("web.yml"), []byte("tls_server_config: ["))
 	if code, _, err := get(t, transport(pair), "https://"+address+"/metrics", as("prometheus", password)); err == nil {
 		t.Errorf("a broken web config: %d", code)

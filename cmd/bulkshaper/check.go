@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/inventory"
+	"bulkshaper/metrics"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/diff"
@@ -107,7 +107,7 @@ func (f *inputFlags) check(ctx context.Context, old string) (*view.Report, error
 
 // checkWebConfig reads the web config as the server would. It holds secrets: who may not read it is told nothing about it.
 func checkWebConfig(cfg *config.Config) error {
-	err := web.Validate(cfg.WebConfig)
+	err := metrics.CheckWebConfig(cfg.WebConfig)
 	if err == nil || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
