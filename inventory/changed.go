@@ -43,8 +43,9 @@ func listingOf(list *lister, roles string) *listing {
 
 // Plain tells of a path that a file event named whether it can only be that of a file: then the event changes nothing about which
 // folders matter, and LoadChanged may be enough to follow it. It may be called while a reading is under way.
-func (l *Loader) Plain(path string) bool {
-	listed := l.listing.Load()
+func (l *Loader) Plain(path string) bool { return l.listing.Load().plain(path) }
+
+func (listed *listing) plain(path string) bool {
 	path = filepath.Clean(path)
 	folder := filepath.Dir(path)
 	if listed == nil || !listed.visited[folder] || listed.visited[path] {
@@ -64,8 +65,8 @@ func (l *Loader) Plain(path string) bool {
 // Idle tells of a path that a file event named whether nothing that is read can depend on it: a log, an editor's file, what lies about.
 // It may be called while a reading is under way.
 func (l *Loader) Idle(path string) bool {
-	listed := l.listing.Load()
-	return listed != nil && !wanted(filepath.Base(path)) && !samePath(path, listed.roles) && l.Plain(path)
+	places := l.places.Load()
+	return places != nil && !wanted(filepath.Base(path)) && !samePath(path, places.roles) && places.plain(path)
 }
 
 // soleFile tells whether a path is that of a regular file which has no other.

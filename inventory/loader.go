@@ -27,6 +27,8 @@ type Loader struct {
 
 	// listing is nil where LoadChanged cannot do.
 	listing atomic.Pointer[listing]
+	// places are where the last good reading found the files, whatever came of readings since; nil where they are not plain.
+	places atomic.Pointer[listing]
 	// searched is the last search that had no problems.
 	searched atomic.Pointer[lister]
 
@@ -174,8 +176,10 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 		return nil, problems, stable, nil
 	}
 	// With litter, or a file of two paths, there is more to an event than one file.
+	places := listingOf(list, l.source.Roles)
+	l.places.Store(places)
 	if stable && len(warnings) == 0 && len(kept) == len(outcomes) {
-		l.listing.Store(listingOf(list, l.source.Roles))
+		l.listing.Store(places)
 	}
 	if stable {
 		l.lastSearch = l.share(list)
@@ -285,10 +289,6 @@ func (l *Loader) readAll(ctx context.Context, candidates []candidate) (outcomes 
 	}
 	return outcomes, changed, g.Wait()
 }
-
-// maxFound is how many problems and warnings are kept in all before a file keeps only its first few. Far fewer are told; a broken export
-// of 100,000 servers could have any number.
-const maxFound = 100 * maxProblems
 
 // candidateReader reads candidates for a Loader. What one needs is used again for the next.
 type candidateReader struct {

@@ -22,6 +22,10 @@ type record struct {
 	problems, warnings          Problems
 }
 
+// maxFound is how many problems and warnings are kept in all before a file keeps only its first few. Far fewer are told; a broken export
+// of 100,000 servers could have any number.
+const maxFound = 100 * maxProblems
+
 // shorten keeps the first few problems and warnings, and how many more there were.
 func (r *record) shorten() {
 	const few = 3

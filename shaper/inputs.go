@@ -76,9 +76,9 @@ func (f *Files) Plain(path string) bool {
 // Idle tells of a path that an event named whether nothing that is read can depend on it (see inventory.Loader.Idle).
 func (f *Files) Idle(path string) bool {
 	f.mu.Lock()
-	loader, failed := f.loader, f.failed
+	loader := f.loader
 	f.mu.Unlock()
-	if loader == nil || failed || f.path != "" && filepath.Base(path) == filepath.Base(f.path) {
+	if loader == nil || f.path != "" && filepath.Base(path) == filepath.Base(f.path) {
 		return false
 	}
 	if target, err := filepath.EvalSymlinks(f.path); err == nil && filepath.Base(path) == filepath.Base(target) {
