@@ -161,7 +161,9 @@ func (s *soaked) edit() {
 			t.Fatal(err)
 		}
 	case what < 58:
-		s.add()
+		if len(s.servers) < soakServers*3/2 { // growth is to be the daemon's, not the inventory's
+			s.add()
+		}
 		s.touch()
 	case what < 66:
 		if name := s.someone(true); len(s.servers) > soakServers/2 {
