@@ -59,6 +59,7 @@ answered. --no-kernel answers from the files alone, on any machine.`,
 			return err
 		}
 		w := c.OutOrStdout()
+		warn(c.ErrOrStderr(), x.notes)
 		switch {
 		case *class != "":
 			name, err := x.class(*class)

@@ -78,7 +78,7 @@ func (x *explainer) class(given string) (string, error) {
 // membersOf is who is in a class.
 func (x *explainer) membersOf(class string) view.Members {
 	facts := x.classes[class]
-	m := view.Members{Class: class, ClassID: facts.id.String(), Rate: uint64(facts.rate), Ceil: uint64(facts.ceil), RateText: facts.text, Standing: uint64(x.standing[facts.id].Rate), Shared: *x.sharedBy(class),
+	m := view.Members{Class: class, ClassID: facts.id.String(), Rate: uint64(facts.rate), Ceil: uint64(facts.ceil), RateText: facts.text, Override: facts.override, Standing: uint64(x.standing[facts.id].Rate), Shared: *x.sharedBy(class),
 		Rules: map[string]int{}, Destinations: []view.Member{}}
 	var asked []policy.Destination
 	for _, d := range x.destinations() {

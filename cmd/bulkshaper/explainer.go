@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -16,6 +18,7 @@ import (
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/policy"
 	"bulkshaper/shaper/tc"
@@ -37,6 +40,8 @@ type explainer struct {
 	// unasked says why the kernel was not asked, unaskedErr is the error of that, nil where nobody wanted to.
 	unasked    string
 	unaskedErr error
+	// notes are what else could not be asked.
+	notes []string
 
 	members []policy.Destination
 	shared  map[string]*view.Shared
@@ -47,6 +52,8 @@ type classFacts struct {
 	rate, ceil tc.BitRate
 	// text says the rate where it is not known in bits.
 	text string
+	// override says which override holds the class to that rate.
+	override string
 }
 
 // explainer reads the files, and the kernel unless withKernel is false. A kernel that cannot be read is told with each answer.
@@ -121,12 +128,36 @@ func (x *explainer) resolve(speed tc.BitRate) error {
 		for _, c := range resolved {
 			x.classes[c.Name] = classFacts{id: tc.MakeHandle(tc.Major, c.ID), rate: c.Rate.WholeBytes(), ceil: c.Ceil.WholeBytes()}
 		}
+		x.override(resolved, speed)
 	}
 	for name, c := range x.classes {
 		x.names[c.id] = name
 	}
 	x.names[tc.MakeHandle(tc.Major, tc.ControlMinor)] = tc.ControlName
 	return nil
+}
+
+// override takes in the rates that are in force for a while. Those of another node, or of a run folder that is not here, are not known.
+func (x *explainer) override(resolved []policy.Class, speed tc.BitRate) {
+	if x.unasked != "" {
+		return
+	}
+	list, err := activeOverrides(x.input.Config)
+	if err != nil {
+		x.notes = append(x.notes, fmt.Sprintf("whether an override is in force could not be asked: %v", err))
+		return
+	}
+	rates := override.Rates{Interface: x.input.Config.Interface, Link: cmp.Or(x.input.Config.LinkRate, speed)}
+	for _, c := range resolved {
+		rates.Classes = append(rates.Classes, override.Limits{Name: c.Name, Parent: c.Parent, Rate: c.Rate, Ceil: c.Ceil})
+	}
+	inForce, _ := rates.Apply(list)
+	for _, o := range inForce {
+		facts := x.classes[o.Class]
+		facts.rate, facts.ceil = o.Limits.Rate.WholeBytes(), o.Limits.Ceil.WholeBytes()
+		facts.override = fmt.Sprintf("by an override until %s, then %s again", untilText(o.Until, time.Now()), o.Configured.Rate)
+		x.classes[o.Class] = facts
+	}
 }
 
 // className is a class by name and id.
@@ -201,7 +232,7 @@ func (x *explainer) explainAddress(dest string, a netip.Addr) view.Explanation {
 		}
 	}
 	class := x.classes[verdict.Class]
-	e.ClassID, e.Rate, e.Ceil, e.RateText = class.id.String(), uint64(class.rate), uint64(class.ceil), class.text
+	e.ClassID, e.Rate, e.Ceil, e.RateText, e.Override = class.id.String(), uint64(class.rate), uint64(class.ceil), class.text, class.override
 	e.Shared = x.sharedBy(verdict.Class)
 	e.Kernel = x.askKernel(a, class.id)
 	e.Ack = x.explainAck(a, verdict.Class, e.Kernel)

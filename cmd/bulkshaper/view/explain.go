@@ -36,6 +36,8 @@ type Explanation struct {
 	Rate      uint64  `json:"rate_bits_per_second,omitempty"`
 	Ceil      uint64  `json:"ceil_bits_per_second,omitempty"`
 	Shared    *Shared `json:"shared,omitempty"`
+	// Override says that an override holds the class to that rate, and until when.
+	Override string `json:"override,omitempty"`
 	// RateText says the rate where it is not known in bits.
 	RateText string `json:"-"`
 }
@@ -160,6 +162,11 @@ func explainOne(st screen.Style, a Explanation) []string {
 }
 
 func rateText(a Explanation) string {
+	if a.Override != "" {
+		held := a.Override
+		a.Override = ""
+		return rateText(a) + " " + held
+	}
 	switch {
 	case a.RateText != "":
 		return ", " + a.RateText

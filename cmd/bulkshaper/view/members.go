@@ -15,6 +15,7 @@ type Members struct {
 	Rate     uint64 `json:"rate_bits_per_second,omitempty"`
 	Ceil     uint64 `json:"ceil_bits_per_second,omitempty"`
 	RateText string `json:"-"`
+	Override string `json:"override,omitempty"`
 	// Standing is the rate that the kernel holds, 0 where it was not asked or the class does not stand.
 	Standing uint64 `json:"standing_bits_per_second,omitempty"`
 	Shared   Shared `json:"shared"`
@@ -58,7 +59,7 @@ func MemberLines(st screen.Style, m Members, all bool) []string {
 	say := func(what, text string) {
 		lines = append(lines, st.Wrap(fmt.Sprintf("  %-8s %s", what, text), 11)...)
 	}
-	lines = append(lines, st.Strong(m.Class)+" "+m.ClassID+rateText(Explanation{Rate: m.Rate, Ceil: m.Ceil, RateText: m.RateText}))
+	lines = append(lines, st.Strong(m.Class)+" "+m.ClassID+rateText(Explanation{Rate: m.Rate, Ceil: m.Ceil, RateText: m.RateText, Override: m.Override}))
 	say("in it", sharedText(m.Shared))
 	if len(m.Shared.Cabinets) > 0 {
 		say("cabinets", counts(m.Shared.Cabinets, 8))

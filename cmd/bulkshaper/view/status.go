@@ -8,6 +8,7 @@ import (
 
 	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/tc"
 )
 
 // Status is what `status` shows.
@@ -66,6 +67,9 @@ func StatusHead(st screen.Style, s Status) []string {
 	if s.Contended {
 		add(st.Bad("CONTENDED") + ": somebody keeps changing the shaping; repairs are spaced out")
 	}
+	for _, o := range s.Overrides {
+		add(st.Warn("OVERRIDE") + " " + overrideText(o, s.Now))
+	}
 	for _, foreign := range s.Foreign {
 		add(st.Warn("not ours") + ", stays: " + foreign)
 	}
@@ -78,6 +82,25 @@ func StatusHead(st screen.Style, s Status) []string {
 	}
 	add(st.Faint("as told by " + s.Source))
 	return lines
+}
+
+// overrideText is an override in force, and its end.
+func overrideText(o shaper.OverrideStatus, now time.Time) string {
+	held := func(rate, ceil uint64) string {
+		if ceil == rate {
+			return tc.BitRate(rate).String()
+		}
+		return tc.BitRate(rate).String() + ", ceil " + tc.BitRate(ceil).String()
+	}
+	text := fmt.Sprintf("%s is held to %s for another %s (until %s), then %s again", o.Class, held(o.Rate, o.Ceil), screen.Age(o.Until.Sub(now)),
+		o.Until.In(now.Location()).Format(time.TimeOnly), held(o.ConfiguredRate, o.ConfiguredCeil))
+	if o.By != "" {
+		text += ", by " + o.By
+	}
+	if o.Why != "" {
+		text += ": " + o.Why
+	}
+	return text
 }
 
 // reload is the age of the inventory, and what the last edit did.

@@ -70,6 +70,8 @@ func troubled() Status {
 		s.LastReload.Problems = append(s.LastReload.Problems, fmt.Sprintf("nyc1/jsons/app%02d.json:3:14: cabinet is true; write it as a string or a whole number", i))
 	}
 	s.Classes[1].Standing, s.Classes[1].Sending = false, nil
+	s.Overrides = []shaper.OverrideStatus{{Class: "cross-cabinet", Rate: 50_000_000, Ceil: 100_000_000, ConfiguredRate: 204_800_000, ConfiguredCeil: 204_800_000,
+		Since: noon(), Until: noon().Add(22 * time.Minute), Why: "archive copy, ticket 4711", By: "operator"}}
 	s.Top = []shaper.Matched{{Prefix: "10.241.28.14/32", Server: "hadoop14", Class: "cross-cabinet", Packets: 90_000, Seconds: 30}, {Prefix: "10.9.0.0/16", Class: "default", Packets: 3, Seconds: 30}}
 	return s
 }

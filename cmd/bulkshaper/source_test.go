@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bulkshaper/shaper"
+)
+
+// TestWhoIsAsked: the socket, else the port, else nobody; what answers is said, and why others did not.
+func TestWhoIsAsked(t *testing.T) {
+	t.Parallel()
+	d := &daemonHost{host: newHost(t), dir: copyTree(t, incident)}
+	d.launch("--listen", "127.0.0.1:9825") // the later flag counts
+	d.address()
+	status := func(runDir string, args ...string) string {
+		t.Helper()
+		return d.must(append([]string{"status", "--config", d.config(), "--run-dir", runDir}, args...)...)
+	}
+	if out := status(d.dir); !strings.Contains(out, "as told by the daemon at "+filepath.Join(d.dir, socketName)) {
+		t.Errorf("with a socket:\n%s", out)
+	}
+	elsewhere := t.TempDir()
+	if out := status(elsewhere); !strings.Contains(out, "as told by the daemon at http://127.0.0.1:9825") {
+		t.Errorf("with a port only:\n%s", out)
+	}
+	// A socket that this user may not open, and another program's port.
+	if code := d.stop(); code != exitDone {
+		t.Fatalf("exit %d", code)
+	}
+	var listener net.Listener
+	var err error
+	d.Do(func() { listener, err = net.Listen("tcp", "127.0.0.1:9825") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"status": "up"}`) })}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	if err := os.WriteFile(filepath.Join(elsewhere, socketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Join(strings.Fields(status(elsewhere)), " ")
+	for _, text := range []string{"as told by this command", "no daemon answers", "connection refused", "something else than bulkshaper answers there"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("without a daemon it does not say %q:\n%s", text, out)
+		}
+	}
+}
+
+// TestSendingIsMeasured, by the daemon at once and without one over an interval, in text and in JSON.
+func TestSendingIsMeasured(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	ask := func(args ...string) (s shaper.Status) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(d.must(append([]string{"status", "--format", "json", "--config", d.config()}, args...)...)), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	sending := func(s shaper.Status) *uint64 {
+		for _, c := range s.Classes {
+			if c.Name == "cross-cabinet" {
+				return c.Sending
+			}
+		}
+		t.Fatal("no class cross-cabinet")
+		return nil
+	}
+	eventually(t, "the daemon knows what is sent", func() bool { return sending(ask("--run-dir", d.dir)) != nil })
+	d.Send(t, netip.MustParseAddr("10.241.28.14"), 50)
+	s := ask("--run-dir", d.dir)
+	if v := sending(s); !s.Daemon || v == nil || *v == 0 || s.SendingOver < 0.5 || s.SendingOver > 60 {
+		t.Errorf("by the daemon: %v over %v s", v, s.SendingOver)
+	}
+	none := t.TempDir()
+	if s := ask("--run-dir", none); s.Daemon || sending(s) != nil {
+		t.Errorf("one reading without a daemon: %+v", s)
+	}
+	if s := ask("--run-dir", none, "--interval", "600ms"); sending(s) == nil || *sending(s) != 0 || s.SendingOver < 0.6 {
+		t.Errorf("two readings without a daemon: %+v", s)
+	}
+	if r := d.run("status", "--interval", "1ms", "--config", d.config()); r.code != exitWrong {
+		t.Errorf("an interval of 1ms: exit %d", r.code)
+	}
+}
+
+// TestWatchInAPipe prints a line a class at each reading, and JSON a line each, until it is told to end.
+func TestWatchInAPipe(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	for _, format := range []string{"text", "json"} {
+		p := &daemonProcess{t: t, cmd: d.program("status", "--watch", "--interval", "100ms", "--format", format, "--config", d.config(), "--run-dir", d.dir)}
+		p.cmd.Stdout, p.cmd.Stderr = p, p
+		var err error
+		d.Do(func() { err = p.cmd.Start() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "three readings as "+format, func() bool { return len(p.lines("cross-cabinet")) >= 3 })
+		if code := p.stop(); code != exitDone {
+			t.Errorf("exit %d", code)
+		}
+		for i, line := range p.lines("") {
+			switch {
+			case strings.Contains(line, "\x1b"):
+				t.Fatalf("cursor tricks in a pipe: %q", line)
+			case format == "json":
+				var s shaper.Status
+				if err := json.Unmarshal([]byte(line), &s); err != nil || len(s.Classes) != 4 || i > 0 && s.SendingOver == 0 {
+					t.Errorf("line %d: %v, %+v", i, err, s)
+				}
+			case strings.Contains(line, "cross-cabinet") && !strings.Contains(line, " of 204.8mbit") || strings.Count(line, ":") < 2:
+				t.Errorf("line %d: %s", i, line)
+			}
+		}
+	}
+}
