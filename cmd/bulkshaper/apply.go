@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/tc"
@@ -24,12 +22,24 @@ func applyCommand() *cobra.Command {
 		Use:   "apply",
 		Short: "Shape this node once",
 		Long: `Does once what the daemon does all the time: reads config and inventory, compares the wanted state with what stands in the
-kernel, and does the operations that are missing. A second apply does nothing.`,
-		Example: "  bulkshaper apply --interface eth1 --roles roles.json --servers jsons/",
+kernel, and does the operations that are missing. A second apply does nothing.
+
+With --confirm the shaping of before comes back by itself unless it is confirmed, also when the terminal or this process is gone: a
+process of its own waits for that, which an end of the session by logind's KillUserProcesses or of the service that it was started
+in ends as well, and then it puts back at once.`,
+		Example: "  bulkshaper apply --interface eth1 --roles roles.json --servers jsons/\n  bulkshaper apply --confirm 60s",
 		Args:    cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
+	within := c.Flags().String("confirm", "", "put the shaping before back unless bulkshaper confirm comes within so `long`, for example 60s")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		var length time.Duration
+		if c.Flags().Changed("confirm") {
+			var err error
+			if length, err = confirmLength(*within); err != nil {
+				return wrong(err)
+			}
+		}
 		n, err := flags.open(c.Context())
 		if err != nil {
 			return err
@@ -37,69 +47,32 @@ kernel, and does the operations that are missing. A second apply does nothing.`,
 		defer n.close()
 		warn(c.ErrOrStderr(), n.desired.Warnings)
 		n.tellOverrides(c.ErrOrStderr())
-		return n.apply(c.Context(), c.OutOrStdout())
+		if length > 0 {
+			n.input.Config.Takeover = false // what is somebody else's could not be put back
+			return n.applyGuarded(c.Context(), length, c.OutOrStdout())
+		}
+		if err := notWhilePending(confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}); err != nil {
+			return err
+		}
+		_, err = n.apply(c.Context(), c.OutOrStdout())
+		return err
 	}
 	return c
 }
 
-// applyTries is how often an apply goes on after somebody changed the kernel under it, or while a class drains.
-const applyTries = 100
-
-func (n *node) apply(ctx context.Context, w io.Writer) error {
-	options := diff.Options{Takeover: n.input.Config.Takeover}
+// apply shapes, and gives how many operations that took.
+func (n *node) apply(ctx context.Context, w io.Writer) (done int, err error) {
 	start := time.Now()
-	drained := start.Add(shaper.DrainWait)
-	done := 0
-	for try := 1; ; try++ {
-		keep := func(id tc.Handle) bool { return time.Now().Before(drained) && n.backlogged(ctx, id) }
-		out, err := shaper.Converge(ctx, n.kernel, n.state, n.desired.Plan, options, keep)
-		done += out.Done()
-		switch {
-		case raced(err) && try < raceTries:
-			time.Sleep(rand.N(shaper.DrainPoll))
-		case err != nil && done > 0:
-			return fmt.Errorf("%w; %s done before that stand, run apply again when the cause is mended", err, count(done, "operation"))
-		case err != nil:
-			return err
-		case out.Converged:
-			_, err = fmt.Fprintf(w, "%s shaped as %s: %s in %s, %s, %s\n", n.desired.Plan.Interface, n.desired.Plan.Node, count(done, "operation"),
-				time.Since(start).Round(time.Millisecond), count(len(n.desired.Plan.Classes), "class"), count(len(n.desired.Plan.Destinations), "destination"))
-			return err
-		case try == applyTries:
-			return fmt.Errorf("%s: %w", n.desired.Plan.Interface, shaper.ErrNotConverged)
-		default:
-			time.Sleep(shaper.DrainPoll)
-		}
-		if n.state, err = n.kernel.Observe(ctx); err != nil {
-			return err
-		}
+	n.state, done, err = shaper.Bring(ctx, n.kernel, n.state, n.desired.Plan, diff.Options{Takeover: n.input.Config.Takeover})
+	switch {
+	case err != nil && done > 0:
+		return done, fmt.Errorf("%w; %s done before that stand, run apply again when the cause is mended", err, count(done, "operation"))
+	case err != nil:
+		return done, err
 	}
-}
-
-// raceTries is how often an apply that met another one at work looks again at what stands.
-const raceTries = 10
-
-// raced tells whether the kernel was not as it had been observed a moment before.
-func raced(err error) bool {
-	for _, sign := range []error{shaper.ErrNotConverged, syscall.EEXIST, syscall.ENOENT, syscall.EBUSY} {
-		if errors.Is(err, sign) {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *node) backlogged(ctx context.Context, id tc.Handle) bool {
-	stats, err := n.kernel.Stats(ctx)
-	if err != nil {
-		return false
-	}
-	for _, c := range stats.Classes {
-		if c.Class.ID == id {
-			return c.BacklogPackets > 0
-		}
-	}
-	return false
+	_, err = fmt.Fprintf(w, "%s shaped as %s: %s in %s, %s, %s\n", n.desired.Plan.Interface, n.desired.Plan.Node, count(done, "operation"),
+		time.Since(start).Round(time.Millisecond), count(len(n.desired.Plan.Classes), "class"), count(len(n.desired.Plan.Destinations), "destination"))
+	return done, err
 }
 
 func clearCommand() *cobra.Command {
@@ -134,6 +107,9 @@ func clearCommand() *cobra.Command {
 		}
 		if s, err := daemonAsker(filepath.Join(cfg.RunDir, socketName))(c.Context()); err == nil && s.Interface == iface {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon shapes %s and will do so again at once; stop it first\n", iface)
+		}
+		if _, pending := (confirm.Place{Dir: cfg.RunDir, Interface: iface}).Pending(); pending {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: an apply on %s waits for confirmation, and what was before it comes back; run `bulkshaper confirm` first\n", iface)
 		}
 		for _, r := range shaper.Apply(c.Context(), k, state.Link, ops) {
 			if r.Err != nil {

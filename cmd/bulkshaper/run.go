@@ -20,6 +20,7 @@ import (
 	"bulkshaper/inventory/watch"
 	"bulkshaper/metrics"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/tc"
@@ -92,6 +93,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
+		Hold: func() string { return pendingText(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
 

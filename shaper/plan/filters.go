@@ -129,3 +129,12 @@ func ownFilter(name string, pref uint16, class tc.Handle, keys ...tc.Key) Filter
 	return Filter{Name: name, Filter: tc.Filter{Parent: tc.MakeHandle(tc.Major, 0), Pref: pref, Protocol: protocol, Kind: tc.KindU32,
 		ClassID: class, Sel: tc.Selector{Flags: tc.U32Terminal, Keys: keys}}}
 }
+
+// SortFilters puts filters in the order of a plan: by pref, and within one by destination.
+func SortFilters(filters []Filter) {
+	slices.SortStableFunc(filters, func(x, y Filter) int {
+		p, _ := x.Destination()
+		q, _ := y.Destination()
+		return cmp.Or(cmp.Compare(x.Pref, y.Pref), comparePrefixes(p, q))
+	})
+}
