@@ -170,8 +170,11 @@ func (f *watchedFiles) read(ctx context.Context) (shaper.Input, error) {
 	return f.Files.Load(ctx)
 }
 
-// answerAgain is the wait before a port that was taken, or a run folder that was full, is tried again.
-const answerAgain = 10 * time.Second
+// A port that was taken, or a run folder that was full, is tried again after answerFirst, and then ever more slowly down to answerAgain.
+const (
+	answerFirst = 500 * time.Millisecond
+	answerAgain = 10 * time.Second
+)
 
 // answer serves until ctx ends. Shaping is worth more than being asked about it: what cannot be served is told once and
 // tried again.
@@ -179,9 +182,13 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 	if where.Listen == "" && where.Socket == "" {
 		return
 	}
-	told := ""
+	told, wait := "", answerFirst
 	for {
+		start := time.Now()
 		err := metrics.Serve(ctx, where)
+		if time.Since(start) > answerAgain {
+			told, wait = "", answerFirst // it did serve
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -192,8 +199,9 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(answerAgain):
+		case <-time.After(wait):
 		}
+		wait = min(2*wait, answerAgain)
 	}
 }
 
