@@ -14,8 +14,8 @@ import (
 
 // rows are those that the requirement asks for.
 var rows = []string{
-	"packet-a", "packet-b", "packet-c", "packet-d", "packet-e", "packet-f", "packet-g", "packet-none", "packet-list", "packet-list-spread",
-	"netlink", "apply", "messages-moved", "messages-added", "messages-removed", "edit-some", "edit-many", "scrape",
+	"packet-a", "packet-b", "packet-c", "packet-d", "packet-e", "packet-f", "packet-g", "packet-none", "packet-list", "packet-list-last", "packet-list-spread",
+	"netlink", "apply", "messages-moved", "messages-added", "messages-removed", "edit-some", "edit-many", "scrape", "scrape-filters",
 	"idle-some", "idle-many", "memory-some", "memory-many", "repair-filter", "repair-class", "repair-tree", "goodput", "goodput-htb",
 }
 
@@ -90,6 +90,14 @@ func TestJudgement(t *testing.T) {
 		got := test.f.compared(test.p)
 		if got.Verdict != test.verdict || got.Noisy != test.noisy {
 			t.Errorf("%s: %s, noisy %v: %+v", test.name, got.Verdict, got.Noisy, got)
+		}
+	}
+}
+
+func TestNone(t *testing.T) {
+	for v, want := range map[float64]verdict{0: reached, 1: missed} {
+		if got := (figure{}).none(v); got.Verdict != want || got.Value != v {
+			t.Errorf("%v: %+v", v, got)
 		}
 	}
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -11,15 +14,16 @@ import (
 func (r *runner) daemonFigures(ctx context.Context) {
 	few, some, many := countOf(r.few), countOf(r.some), countOf(r.many)
 	rows := map[string]figure{
-		"edit-some":   {Name: "rename to kernel, " + some + " servers", Unit: "ms", Limit: 50, Note: "debounce 0"},
-		"edit-many":   {Name: "rename to kernel, " + many + " servers", Unit: "ms", Limit: 250, Note: "debounce 0"},
-		"scrape":      {Name: "a scrape at " + many + " destinations", Unit: "ms", Against: few, Limit: 1.2},
-		"idle-some":   {Name: "processor time of a minute, " + some + " servers", Unit: "s", Limit: 0.1},
-		"idle-many":   {Name: "processor time of a minute, " + many + " servers", Unit: "s", Limit: 0.5},
-		"memory-some": {Name: "resident memory, " + some + " servers", Unit: "MiB", Limit: 64},
-		"memory-many": {Name: "resident memory, " + many + " servers", Unit: "MiB", Limit: 256},
+		"edit-some":      {Name: "rename to kernel, " + some + " servers", Unit: "ms", Limit: 50, Note: "debounce 0"},
+		"edit-many":      {Name: "rename to kernel, " + many + " servers", Unit: "ms", Limit: 250, Note: "debounce 0"},
+		"scrape":         {Name: "a scrape at " + many + " destinations", Unit: "ms", Against: few, Limit: 1.2},
+		"scrape-filters": {Name: "  lists of filters that scrapes read", Unit: "", Against: "", Note: "lists of classes read meanwhile: one a scrape"},
+		"idle-some":      {Name: "processor time of a minute, " + some + " servers", Unit: "s", Limit: 0.1},
+		"idle-many":      {Name: "processor time of a minute, " + many + " servers", Unit: "s", Limit: 0.5},
+		"memory-some":    {Name: "resident memory, " + some + " servers", Unit: "MiB", Limit: 64},
+		"memory-many":    {Name: "resident memory, " + many + " servers", Unit: "MiB", Limit: 256},
 	}
-	order := []string{"edit-some", "edit-many", "scrape", "idle-some", "idle-many", "memory-some", "memory-many"}
+	order := []string{"edit-some", "edit-many", "scrape", "scrape-filters", "idle-some", "idle-many", "memory-some", "memory-many"}
 	report := func(id string, f figure) {
 		f.ID = id
 		r.report(f)
@@ -62,6 +66,11 @@ func (r *runner) daemonFigures(ctx context.Context) {
 		report("scrape", rows["scrape"].fail(err))
 	} else {
 		report("scrape", rows["scrape"].compared(p))
+	}
+	if v, err := r.scrapedFilters(ctx, daemons[r.many]); err != nil {
+		report("scrape-filters", rows["scrape-filters"].fail(err))
+	} else {
+		report("scrape-filters", rows["scrape-filters"].none(v))
 	}
 	idle, err := r.idleTimes(ctx, []*daemon{daemons[r.some], daemons[r.many]})
 	if err != nil {
@@ -126,6 +135,55 @@ func (r *runner) scrapes(ctx context.Context, many, few *daemon) (p pairs, err e
 		}
 	}
 	return p, nil
+}
+
+// scrapedFilters is how many lists of filters the daemon has read for a number of scrapes. A read-back reads them as well, so scrapes
+// between which one fell are tried again.
+func (r *runner) scrapedFilters(ctx context.Context, d *daemon) (float64, error) {
+	const scrapes, tries = 10, 3
+	if err := d.settle(ctx); err != nil {
+		return 0, err
+	}
+	least := math.Inf(1)
+	for range tries {
+		filters, classes, err := d.dumps(ctx)
+		if err != nil {
+			return 0, err
+		}
+		var filtersNow, classesNow float64
+		for range scrapes {
+			if filtersNow, classesNow, err = d.dumps(ctx); err != nil {
+				return 0, err
+			}
+		}
+		if classesNow-classes < scrapes {
+			return 0, fmt.Errorf("%d scrapes read the classes %v times: the counts say nothing", scrapes, classesNow-classes)
+		}
+		if least = min(least, filtersNow-filters); least == 0 {
+			break
+		}
+	}
+	return least, nil
+}
+
+// dumps is how many lists of filters and of classes the daemon has read, by its own count.
+func (d *daemon) dumps(ctx context.Context) (filters, classes float64, err error) {
+	text, err := d.get(ctx, "/metrics")
+	if err != nil {
+		return 0, 0, err
+	}
+	value := func(object string) (v float64) {
+		_, rest, found := strings.Cut(string(text), fmt.Sprintf("\nbulkshaper_kernel_dumps_total{object=%q} ", object))
+		line, _, _ := strings.Cut(rest, "\n")
+		if v, err = strconv.ParseFloat(line, 64); !found || err != nil {
+			err = fmt.Errorf("no count of the %s lists that were read", object)
+		}
+		return v
+	}
+	if filters = value("filter"); err == nil {
+		classes = value("class")
+	}
+	return filters, classes, err
 }
 
 // idleTimes is the processor time of each daemon while nothing happens. The rescan that still finds the edits comes before.

@@ -73,6 +73,15 @@ func (f figure) measured(values ...float64) figure {
 	return f.judge(f.Value, values)
 }
 
+// none judges f, of which there must be none at all.
+func (f figure) none(v float64) figure {
+	f.Value, f.Low, f.High, f.Samples, f.Verdict = v, v, v, 1, reached
+	if v != 0 {
+		f.Verdict = missed
+	}
+	return f
+}
+
 func (f figure) judge(v float64, samples []float64) figure {
 	f.Samples = len(samples)
 	f.Low, f.High = interval(samples)

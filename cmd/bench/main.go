@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	program := flags.String("program", "bin/bulkshaper", "the program to measure")
 	output := flags.String("json", "", "also write the figures to this file")
 	layout := flags.String("layout", "hash", "the layout of filters")
-	only := flags.String("only", "", "only the figures whose group begins so: packet, install, messages, daemon, repair, goodput")
+	only := flags.String("only", "", "only the figures whose group begins so: packet, list, install, messages, daemon, repair, goodput")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}

@@ -31,22 +31,12 @@ func (r *runner) packetFigures(ctx context.Context) {
 		r.report(cold.compared(all))
 	}
 	f := figure{ID: "packet-none", Name: "packet, no qdisc", Unit: "ns", Against: "HTB, " + countOf(r.many) + " of (a)"}
-	if p, err := r.plainCost(ctx); err != nil {
-		r.report(f.fail(err))
-	} else {
-		r.report(f.compared(p))
-	}
-	f = figure{ID: "packet-list", Name: "packet, one list of " + countOf(r.some) + ", to nobody in it", Unit: "ns", Against: r.layout + ", as many", Limit: 50, AtLeast: true,
-		Note: "as every service's is that the inventory does not name"}
-	spread := figure{ID: "packet-list-spread", Name: "  to those in it, evenly", Unit: "ns", Against: r.layout + ", as many"}
-	nobody, all, err := r.listCost(ctx)
+	p, err := r.plainCost(ctx)
 	if err != nil {
 		r.report(f.fail(err))
-		r.report(spread.fail(err))
 		return
 	}
-	r.report(f.compared(nobody))
-	r.report(spread.compared(all))
+	r.report(f.compared(p))
 }
 
 // track is a bed that packets are sent through, with what it must have counted in the end.
@@ -223,49 +213,4 @@ func addresses(destinations []netip.Prefix, n int) []netip.Addr {
 		list[i] = inside(destinations[(2*i+1)*len(destinations)/(2*n)])
 	}
 	return list
-}
-
-// listCost compares lists as the original had them with the layout in use, both of the same destinations. A list takes 4,095 filters
-// at most, so it takes several prefs.
-func (r *runner) listCost(ctx context.Context) (nobody, all pairs, err error) {
-	s := shapes.All()[0]
-	hashed, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, s.Servers(r.some))
-		return desired, err
-	})
-	if err != nil {
-		return nobody, all, err
-	}
-	defer hashed.close()
-	listed, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		if _, _, err := b.shape(ctx, r.layout, s.Servers(0)); err != nil {
-			return nil, err
-		}
-		k, err := b.open()
-		if err != nil {
-			return nil, err
-		}
-		defer k.Close()
-		const perList = 4000
-		var ops []tc.Op
-		for i, d := range s.Destinations(r.some) {
-			ops = append(ops, tc.Op{Verb: tc.Add, Object: tc.Filter{
-				Parent: tc.MakeHandle(tc.Major, 0), Pref: uint16(100 + i/perList), Protocol: tc.ProtocolIP, Kind: tc.KindU32,
-				Handle: tc.MakeU32Handle(0, 0, uint32(i%perList+1)), ClassID: tc.MakeHandle(tc.Major, 0x20), Sel: tc.MatchDestination(d),
-			}})
-		}
-		return nil, b.apply(ctx, k, ops)
-	})
-	if err != nil {
-		return nobody, all, err
-	}
-	defer listed.close()
-	// A list is so slow that fewer packets give as good a time.
-	rounds, packets := r.rounds/2+1, max(r.packets/20, 100)
-	unknown := []netip.Addr{netip.AddrFrom4([4]byte{203, 0, 113, 9}), netip.AddrFrom4([4]byte{10, 200, 0, 1})}
-	if nobody, err = r.race(listed, hashed, unknown, rounds, packets); err != nil {
-		return nobody, all, err
-	}
-	all, err = r.race(listed, hashed, addresses(s.Destinations(r.some), 100), rounds, packets)
-	return nobody, all, err
 }

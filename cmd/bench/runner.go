@@ -41,7 +41,7 @@ func (r *runner) run(ctx context.Context, only string) {
 		name string
 		take func(context.Context)
 	}{
-		{"packet", r.packetFigures}, {"install", r.installFigures}, {"messages", r.messageFigures},
+		{"packet", r.packetFigures}, {"list", r.listFigures}, {"install", r.installFigures}, {"messages", r.messageFigures},
 		{"daemon", r.daemonFigures}, {"repair", r.repairFigures}, {"goodput", r.goodputFigures},
 	} {
 		if strings.HasPrefix(group.name, only) {

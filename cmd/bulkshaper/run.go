@@ -95,7 +95,8 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
 		Hold: func() string { return pendingText(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
 	}, input)
-	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started))
+	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),
+		metrics.NewDumpsCollector(k.Dumps))
 
 	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
 		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on

@@ -46,6 +46,7 @@ type conn struct {
 	in     []byte
 	out    []byte
 	closed bool
+	dumps  *dumps // nil where nobody counts
 }
 
 func openConn(ns netns.NsHandle) (*conn, error) {
@@ -200,6 +201,7 @@ func (c *conn) wait() error {
 // dump calls visit for each object of a type, RTM_GETTCLASS for example. The object is valid during the call only. errTorn says
 // that the kernel marked the dump as not of one moment or that a part of it got lost.
 func (c *conn) dump(typ uint16, index int, parent tc.Handle, visit func(wire.Object) error) error {
+	c.dumps.count(typ)
 	d := dumping{port: c.port, seq: c.next(), visit: visit}
 	c.out = wire.AppendDump(c.out[:0], typ, d.seq, index, parent)
 	if err := c.send(c.out); err != nil {

@@ -32,6 +32,7 @@ type Kernel struct {
 
 	links              *netlink.Handle
 	read, write, stats *conn
+	dumps              dumps
 	encoder            *gotc.Tc // guarded by write.mu
 	// ports are those of our own sockets, by which our own changes are told from others'.
 	ports map[uint32]bool
@@ -69,6 +70,7 @@ func (k *Kernel) open() error {
 		if *c, err = openConn(k.handle()); err != nil {
 			return err
 		}
+		(*c).dumps = &k.dumps
 	}
 	if k.links, err = netlink.NewHandleAt(k.handle(), socketProtocol); err != nil {
 		return err

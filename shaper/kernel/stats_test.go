@@ -137,3 +137,28 @@ func TestStatsWithoutOurTree(t *testing.T) {
 		}
 	}
 }
+
+// TestStatsReadsNoFilter: a scrape reads qdiscs and classes once, and of the filters nothing, however many there are.
+func TestStatsReadsNoFilter(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	mustApply(t, k, tree()...)
+	dumped := func() (counts [3]uint64) {
+		for i, object := range []string{"qdisc", "class", "filter"} {
+			counts[i] = k.Dumps(object)
+		}
+		return counts
+	}
+	before := dumped()
+	if _, err := k.Stats(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := dumped()
+	if want := [3]uint64{before[0] + 1, before[1] + 1, before[2]}; after != want {
+		t.Errorf("qdiscs, classes and filters were read %v times before and %v after, want %v", before, after, want)
+	}
+	observe(t, k)
+	if now := dumped(); now[2] == after[2] {
+		t.Error("to observe is to read filters, and that was not counted")
+	}
+}
