@@ -37,7 +37,10 @@ func (l *Loop) reconcile(ctx context.Context, cause string) error {
 	if err != nil {
 		return l.unobserved(err)
 	}
-	l.publish(func(s *Snapshot) { s.InterfaceUp = state.Link.Up })
+	l.publish(func(s *Snapshot) {
+		s.InterfaceUp = state.Link.Up
+		s.InterfaceGone = s.InterfaceGone || state.Link.Index != l.ownedLink
+	})
 	l.countHits(state)
 	if err := l.plan(state); err != nil && l.desired == nil {
 		return l.outOfSync(err)

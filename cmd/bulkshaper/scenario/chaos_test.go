@@ -78,6 +78,15 @@ func (n *node) cmdChaos(ts *testscript.TestScript, args []string) error {
 			deed := deeds[r.IntN(len(deeds))]
 			done = append(done, deed)
 			n.do(deed)
+			if strings.Contains(deed, "netns") {
+				// On an interface that is new the first root counts: what somebody puts there before ours is not ours to take.
+				if err := n.await("the new interface shaped", func() (bool, string) {
+					shown := n.show()
+					return strings.Contains(shown, "qdisc htb 1: root"), shown
+				}); err != nil {
+					return fmt.Errorf("round %d, after\n%s\n%w", round, strings.Join(done, "\n"), err)
+				}
+			}
 			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond) // deeds meet the daemon at any moment
 		}
 		if err := n.cmdRestored(ts, nil); err != nil {

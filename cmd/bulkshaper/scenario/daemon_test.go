@@ -147,7 +147,29 @@ func (n *node) signal(name string) error {
 	if s == unix.SIGTERM {
 		n.daemon.mayEnd = true
 	}
-	return n.daemon.cmd.Process.Signal(syscall.Signal(s))
+	if err := n.daemon.cmd.Process.Signal(syscall.Signal(s)); err != nil || s != unix.SIGSTOP {
+		return err
+	}
+	return n.await("the daemon to stand still", func() (bool, string) { return n.daemon.still(), "it runs" })
+}
+
+// still tells whether every thread has stopped: a signal takes effect some time after it was sent.
+func (d *daemon) still() bool {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", d.cmd.Process.Pid))
+	if err != nil || len(files) == 0 {
+		return false
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		// The state follows the name, which is in brackets (proc(5)).
+		if _, state, _ := cutLast(string(text), ") "); !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 func (n *node) ends(code string) error {

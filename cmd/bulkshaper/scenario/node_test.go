@@ -18,9 +18,6 @@ import (
 	"bulkshaper/shaper/kernel/kerneltest"
 )
 
-// patience is how long a condition is waited for. Nothing takes so long but on a machine that has much else to do.
-const patience = 30 * time.Second
-
 // node is what a script works with: a namespace, a folder of files, a daemon.
 type node struct {
 	*kerneltest.Namespace

@@ -2,4 +2,10 @@
 
 package scenario
 
-const system = true
+import "time"
+
+const (
+	system = true
+	// patience is longer here than in the short form, since a fight that goes on for longer has repairs wait for longer: up to a minute.
+	patience = 2 * time.Minute
+)
