@@ -25,14 +25,15 @@ install: build ## binary, unit and a first config into DESTDIR; a config that is
 	test -e $(DESTDIR)/etc/bulkshaper/config.yaml || install -m 644 shaper/config/reference.yaml $(DESTDIR)/etc/bulkshaper/config.yaml
 
 .PHONY: demo
-demo: build ## a cluster in network namespaces, shaped and reshaped before your eyes (needs root)
+demo: build ## a cluster shaped before your eyes, and the incident replayed; OUT=FOLDER keeps its picture (two minutes; needs root)
 	bin/bulkshaper demo
+	bin/bulkshaper demo --scenario incident $(if $(OUT),--out $(OUT))
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'run gofmt -w on these'; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags system ./...
+	$(GO) vet -tags system,alone ./...
 	$(GO) tool staticcheck ./...
 
 .PHONY: needs
@@ -44,12 +45,14 @@ needs:
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
 	$(GO) test -race -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
 	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
+	$(GO) test -tags alone -count=1 -run '^TestIncident$$' -exec '$(subst ','\'',$(ISOLATE))' ./cmd/bulkshaper
 	@$(MAKE) --no-print-directory fuzz-short
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
 	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./cmd/bulkshaper/scenario ./inventory
 	$(GO) test -tags system -count=1 -timeout 60m -v -run TestSoak ./cmd/bulkshaper
+	$(GO) test -tags system,alone -count=1 -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
 FUZZERS = grep -rnoE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func |\1 |' | sort -u | grep -E '$(or $(FUZZ),.)'

@@ -42,7 +42,7 @@ users make user namespaces.`,
 	scenario := flags.String("scenario", "", "a story instead: incident")
 	out := flags.String("out", "", "`folder` for the story's picture and figures")
 	congestion := flags.String("congestion", "", "the story's TCP congestion control (default: the kernel's)")
-	short := flags.Bool("short", false, "measure each phase of the story for two seconds only: enough for the verdict")
+	short := flags.Bool("short", false, "measure the phases of the story for two seconds only: enough for the verdict")
 	format := addFormat(c, "text", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := format.check(); err != nil {

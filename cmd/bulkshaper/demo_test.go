@@ -110,6 +110,8 @@ func TestDemo(t *testing.T) {
 	t.Run("to its end", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("as an ordinary user", func(t *testing.T) { testDemoAsUser(t, binary) })
 	t.Run("interrupted", func(t *testing.T) { testDemoInterrupted(t, binary) })
+	t.Run("incident, interrupted", func(t *testing.T) { testIncidentInterrupted(t, binary) })
+	t.Run("incident, killed", func(t *testing.T) { testIncidentKilled(t, binary) })
 	t.Run("no place for sockets", func(t *testing.T) { testDemoFails(t, binary) })
 	t.Run("a daemon that ends", func(t *testing.T) { testDaemonFails(t, binary) })
 }
@@ -179,6 +181,69 @@ func testDemoInterrupted(t *testing.T, binary string) {
 			t.Errorf("interrupted at %q: exit code %d, stdout %q, stderr %q", when, code, stdout, stderr)
 		}
 	}
+}
+
+// testIncidentInterrupted: the workers with the traffic and the daemons end as well, whenever it comes.
+func testIncidentInterrupted(t *testing.T, binary string) {
+	for _, when := range []string{"network namespaces", "phase 1 of"} {
+		interrupt := func(cmd *exec.Cmd, line string) {
+			if strings.Contains(line, when) {
+				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		stdout, stderr, code := runDemo(t, binary, nil, interrupt, "--scenario", "incident", "--short")
+		if code != exitFailed || !strings.HasSuffix(stderr, "bulkshaper: interrupted\n") || stdout != "" {
+			t.Errorf("interrupted at %q: exit code %d, stdout %q, stderr %q", when, code, stdout, stderr)
+		}
+		if left := running(t, binary); len(left) > 0 {
+			t.Errorf("interrupted at %q: processes %v still run", when, left)
+		}
+	}
+}
+
+// testIncidentKilled: when it is killed, with no time to tidy up, its processes die with it, and with them the namespaces. Only the
+// folder for temporary files stays.
+func testIncidentKilled(t *testing.T, binary string) {
+	cmd := exec.CommandContext(t.Context(), binary, "demo", "--scenario", "incident", "--short")
+	cmd.Env = append(os.Environ(), "TMPDIR="+openFolder(t))
+	lines, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	workers := 0
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		if strings.Contains(scanner.Text(), "phase 1 of") {
+			workers = len(running(t, binary)) - 1
+			if err := cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	if workers != 2 {
+		t.Errorf("%d workers, want one for bulk and one for requests", workers)
+	}
+	eventually(t, "the end of all its processes", func() bool { return len(running(t, binary)) == 0 })
+}
+
+// running are the processes of a program.
+func running(t *testing.T, binary string) (pids []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && to == binary { // one that is gone by now is gone
+			pids = append(pids, filepath.Base(filepath.Dir(link)))
+		}
+	}
+	return pids
 }
 
 // testDaemonFails: of a daemon that ends the demo says how it ended and what it wrote.

@@ -38,17 +38,29 @@ type storyOptions struct {
 	congestion string
 	out        string // folder for the pictures and the report, "" for none
 	json       bool
-	// settle is how long a phase runs before it is measured, window how long that takes.
-	settle, window time.Duration
+	// live and broken are the times of phases in which services are live, and of those in which they are broken: there copies that have
+	// just begun fight for the uplink, and it takes them longer to get even.
+	live, broken storyTimes
 }
+
+// storyTimes is how long a phase runs before it is measured, and how long that takes.
+type storyTimes struct{ settle, window time.Duration }
 
 // longStory is what the figures of the README come from, shortStory the least that gives the same verdicts.
 func longStory() storyOptions {
-	return storyOptions{settle: 2 * time.Second, window: 5 * time.Second}
+	return storyOptions{live: storyTimes{2 * time.Second, 5 * time.Second}, broken: storyTimes{3 * time.Second, 5 * time.Second}}
 }
 
 func shortStory() storyOptions {
-	return storyOptions{settle: 1500 * time.Millisecond, window: 2 * time.Second}
+	return storyOptions{live: storyTimes{time.Second, 1500 * time.Millisecond}, broken: storyTimes{2500 * time.Millisecond, 2500 * time.Millisecond}}
+}
+
+// times are those of a phase.
+func (o storyOptions) times(claim storyClaim) storyTimes {
+	if claim == claimBroken {
+		return o.broken
+	}
+	return o.live
 }
 
 // trafficArgs lead a worker to its main function.

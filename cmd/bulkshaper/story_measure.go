@@ -92,10 +92,11 @@ func (m *storyMeter) close() {
 
 // measure measures a phase, anew where the machine was too busy for it to mean anything.
 func (s *story) measure(ctx context.Context, step storyStep, p *storyPhase) error {
-	if err := pause(ctx, s.options.settle); err != nil {
-		return err
-	}
 	for p.Tries = 1; ; p.Tries++ {
+		// Before a second try, too: what kept the processors busy may be over by then.
+		if err := pause(ctx, s.options.times(p.Claim).settle); err != nil {
+			return err
+		}
 		if err := s.measureOnce(ctx, p); err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (s *story) measureOnce(ctx context.Context, p *storyPhase) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, s.options.window); err != nil {
+	if err := pause(ctx, s.options.times(p.Claim).window); err != nil {
 		return err
 	}
 	last, err := s.meter.read()

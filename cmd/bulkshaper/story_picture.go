@@ -153,8 +153,9 @@ func (r *storyReport) picture(series storySeries) *drawing.Drawing {
 	c.d.Text(drawing.Point{X: left, Y: 58}, drawing.Font{Size: 13, Color: drawing.RGB(grey, 1), Anchor: drawing.Start}, r.caption())
 	c.phases(r.Phases, 74, 880)
 
-	c.panel("Latency of the services, 99th percentile of each half second", 152, 200, logScale{0.005, traffic.Patience.Seconds()},
+	c.panel("Latency of the services, 99th percentile of each half second; dashed: the deadline of an RPC", 152, 200, logScale{0.005, traffic.Patience.Seconds()},
 		[]tick{{0.01, "10 ms"}, {0.1, "100 ms"}, {1, "1 s"}, {2, "2 s: no answer"}})
+	c.dashed(0, c.end, storyKinds()[0].Deadline.Seconds())
 	c.lines(series.Latency, []curve{{"DNS", green}, {"RPC, kept", orange}, {"RPC, fresh", blue}})
 
 	var bulk []tick
@@ -185,8 +186,8 @@ func (r *storyReport) caption() string {
 	if r.Congestion != "" {
 		control = ", " + r.Congestion
 	}
-	text := fmt.Sprintf("Two cabinets of bulk nodes at %s each, uplinks of %s, in network namespaces on %d processors, Linux %s%s",
-		storyLink, storyUplink, r.Machine.Processors, r.Machine.Kernel, control)
+	text := fmt.Sprintf("Two cabinets with uplinks of %s and bulk nodes of %s, in network namespaces on %d processors, Linux %s%s",
+		storyUplink, storyLink, r.Machine.Processors, r.Machine.Kernel, control)
 	if r.Verdict != verdictPassed {
 		text += "; " + strings.ToUpper(r.Verdict)
 	}

@@ -32,6 +32,8 @@ func suites() []suite {
 		{"shaper/fakekernel", "^$"},
 		// Emulated processors reach no rates, and the demo is about rates.
 		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo)$"},
+		// These are slow enough, and are for the kernels that have fq_codel: when acknowledgements need a class of their own.
+		{"shaper/kernel/lab/traffic", "^(TestBulk|TestRequests|TestLost)$"},
 	}
 	only := flag.Lookup(suitesFlag).Value.String()
 	return slices.DeleteFunc(all, func(s suite) bool { return !strings.Contains(s.pkg, only) })
