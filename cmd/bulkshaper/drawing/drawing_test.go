@@ -123,3 +123,32 @@ func TestDashes(t *testing.T) {
 		}
 	}
 }
+
+func TestScales(t *testing.T) {
+	for _, c := range []struct {
+		scale   Scale
+		v, want float64
+	}{
+		{Linear(0, 200), 50, 0.25}, {Linear(0, 200), 300, 1}, {Linear(0, 200), -1, 0},
+		{Log(0.01, 1), 0.1, 0.5}, {Log(0.01, 1), 0, 0}, {Log(0.01, 1), 2, 1},
+	} {
+		if got := c.scale(c.v); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v is at %v, want %v", c.v, got, c.want)
+		}
+	}
+}
+
+// TestChart: a value is drawn at its time and height, and one after the end is not drawn.
+func TestChart(t *testing.T) {
+	c := &Chart{Drawing: New(300, 200), Left: 100, Right: 200, End: 10}
+	c.Panel("title", 50, 100, Linear(0, 1), []Tick{{0.5, "half", "a note"}})
+	c.Lines(Series{"s", Red, []Point{{0, 0}, {5, 1}, {11, 1}}})
+	c.Mark(0, 5, 0.25)
+	c.Seconds(180)
+	svg := string(c.SVG())
+	for _, want := range []string{`points="100,150 150,50"`, `points="100,125 150,125"`, `points="100,100 200,100"`, ">title<", ">half<", ">a note<", ">s<", ">0 s<", ">10<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in\n%s", want, svg)
+		}
+	}
+}
