@@ -104,7 +104,7 @@ func (s *story) measure(ctx context.Context, step storyStep, p *storyPhase) erro
 		if step.checks != nil {
 			p.Checks = append(p.Checks, step.checks(s, p)...)
 		}
-		p.Measurable = p.Load.measurable(p.good())
+		p.Measurable = p.Load.measurable(p.good(), step.hurtByLoad)
 		if p.Measurable || p.Tries == measureTries {
 			return nil
 		}
@@ -164,9 +164,10 @@ const (
 	maxStall    = 20 * time.Millisecond
 )
 
-// measurable tells whether a result means anything; good says that it is as claimed.
-func (l storyLoad) measurable(good bool) bool {
-	return l.Busy <= maxBusy && l.LagSeconds <= maxStoryLag.Seconds() && (good || l.StallSeconds <= maxStall.Seconds())
+// measurable tells whether a result means anything; good says that it is as claimed. hurtByLoad says that load can only have made it
+// worse: then a good one stands, whatever the load.
+func (l storyLoad) measurable(good, hurtByLoad bool) bool {
+	return good && hurtByLoad || l.Busy <= maxBusy && l.LagSeconds <= maxStoryLag.Seconds() && (good || l.StallSeconds <= maxStall.Seconds())
 }
 
 func (l storyLoad) String() string {

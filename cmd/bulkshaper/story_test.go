@@ -113,19 +113,21 @@ func TestStoryJudge(t *testing.T) {
 	}
 }
 
-// TestStoryMeasurable: a busy machine makes any result worthless; one stall only a wrong one, since it can make a few requests late.
+// TestStoryMeasurable: a busy machine makes results worthless, but a good one that it can only have made worse; one stall only a wrong
+// one, since it can make a few requests late.
 func TestStoryMeasurable(t *testing.T) {
 	for _, c := range []struct {
-		busy, lag, stall float64
-		good, want       bool
+		busy, lag, stall       float64
+		good, hurtByLoad, want bool
 	}{
-		{0.5, 0.001, 0.001, true, true}, {0.5, 0.001, 0.001, false, true},
-		{0.91, 0.001, 0.001, true, false}, {0.5, 0.0041, 0.001, true, false},
-		{0.9, 0.004, 0.02, false, true}, {0.5, 0.001, 0.021, false, false}, {0.5, 0.001, 0.021, true, true},
+		{0.5, 0.001, 0.001, true, false, true}, {0.5, 0.001, 0.001, false, false, true},
+		{0.91, 0.001, 0.001, true, false, false}, {0.5, 0.0041, 0.001, true, false, false},
+		{0.9, 0.004, 0.02, false, false, true}, {0.5, 0.001, 0.021, false, false, false}, {0.5, 0.001, 0.021, true, false, true},
+		{0.99, 0.05, 0.1, true, true, true}, {0.99, 0.001, 0.001, false, true, false}, {0.5, 0.001, 0.001, false, true, true},
 	} {
 		l := storyLoad{demoLoad{c.busy, c.lag}, c.stall}
-		if got := l.measurable(c.good); got != c.want {
-			t.Errorf("%s, good %v: %v", l, c.good, got)
+		if got := l.measurable(c.good, c.hurtByLoad); got != c.want {
+			t.Errorf("%s, good %v, hurt by load %v: %v", l, c.good, c.hurtByLoad, got)
 		}
 	}
 }
