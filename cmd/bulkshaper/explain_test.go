@@ -78,3 +78,22 @@ func TestExplainFindsWhatDiffers(t *testing.T) {
 		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}
 }
+
+// TestExplainTellsAnOverride with its end and what comes after it, and so does the status without a daemon.
+func TestExplainTellsAnOverride(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t), t.TempDir()
+	on := []string{"--config", incidentConfig(), "--run-dir", dir}
+	h.must(append([]string{"override", "cross-cabinet", "rate=50mbit", "--for", "30m", "--why", "archive copy"}, on...)...)
+	h.must(append([]string{"apply"}, on...)...)
+	for _, args := range [][]string{{"explain", "hadoop14"}, {"explain", "--class", "cross-cabinet"}} {
+		out := strings.Join(strings.Fields(h.must(append(args, on...)...)), " ")
+		if !strings.Contains(out, "cross-cabinet 1:20, rate 50mbit by an override until ") || !strings.Contains(out, "then 204800kbit again") || strings.Contains(out, "stands at") {
+			t.Errorf("%q:\n%s", args, out)
+		}
+	}
+	out := strings.Join(strings.Fields(h.must(append([]string{"status"}, on...)...)), " ")
+	if !strings.Contains(out, "OVERRIDE cross-cabinet is held to 50mbit for another 29 min") || !strings.Contains(out, "then 204800kbit again") || !strings.Contains(out, "archive copy") {
+		t.Errorf("status:\n%s", out)
+	}
+}

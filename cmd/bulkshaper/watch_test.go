@@ -172,9 +172,11 @@ func TestWatchOnATerminal(t *testing.T) {
 	eventually(t, "the daemon that is back is asked again", func() bool { return !strings.Contains(term.text(), "NO ANSWER") })
 	term.press("q")
 	term.ends(exitDone)
-	if term.screen.IsAltScreen() {
-		t.Error("the other screen stays")
-	}
+	eventually(t, "the other screen is left", func() bool {
+		term.mu.Lock()
+		defer term.mu.Unlock()
+		return !term.screen.IsAltScreen()
+	})
 }
 
 func (term *terminal) ends(code int) {

@@ -63,7 +63,7 @@ func shaped(t *testing.T, p *plan.Plan) tc.State {
 func TestPlanFits(t *testing.T) {
 	t.Parallel()
 	few, many := planned(t, 15, 5, 204_800_000), planned(t, 10_000, 5000, 204_800_000)
-	fewStand, manyStand := shaped(t, few), shaped(t, many)
+	fewStand, manyStand := shaped(t, few), shaped(t, planned(t, 2000, 1000, 204_800_000))
 	for name, c := range map[string]struct {
 		want *plan.Plan
 		have tc.State
@@ -71,7 +71,7 @@ func TestPlanFits(t *testing.T) {
 		"install":      {few, tc.State{Link: tc.Link{Name: "eth1"}}},
 		"install-many": {many, tc.State{Link: tc.Link{Name: "eth1"}}},
 		"edit":         {planned(t, 16, 7, 100_000_000), fewStand},
-		"edit-many":    {planned(t, 9000, 4000, 204_800_000), manyStand},
+		"edit-many":    {planned(t, 1800, 800, 204_800_000), manyStand},
 		"nothing":      {few, fewStand},
 	} {
 		changes, err := diff.Compute(c.have, c.want, diff.Options{})
