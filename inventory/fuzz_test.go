@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 )
 
 // memoryPerByte is what reading may take from the heap for each byte of a file, about twice of what the worst shapes take.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 )
 
 // fill repeats part, in which %d is a running number, up to n bytes.

@@ -17,7 +17,7 @@ var forbidden = []struct {
 	but      []string
 	why      string
 }{
-	{".", "bulkshaper/internal/bound", nil, "only tests are held to bounds"},
+	{".", "bulkshaper/inventory/bound", nil, "only tests are held to bounds"},
 	{"inventory", "bulkshaper/shaper", nil, "the inventory knows nothing of classes"},
 	{"inventory", "bulkshaper/metrics", nil, "the inventory is read, not served"},
 	{"inventory", "bulkshaper/inventory/watch", []string{"inventory/watch"}, "reading does not need watching"},
@@ -48,7 +48,7 @@ var forbidden = []struct {
 	{"cmd/bulkshaper/view", "bulkshaper/shaper/kernel", nil, "what is shown is given, not asked for"},
 	// What cmd/bench measures is the installed program and tc, and it is not installed itself.
 	{".", "os/exec", []string{"cmd/bench"}, "the program runs no other program"},
-	{".", "testing", []string{"shaper/kernel/kerneltest", "internal/bound"}, "test helpers stay in test files"},
+	{".", "testing", []string{"shaper/kernel/kerneltest", "inventory/bound"}, "test helpers stay in test files"},
 }
 
 func TestImportArrows(t *testing.T) {

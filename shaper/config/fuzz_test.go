@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"bulkshaper/internal/bound"
 	"bulkshaper/inventory"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/tc"
 )
 

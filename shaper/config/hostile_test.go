@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"bulkshaper/internal/bound"
 	"bulkshaper/inventory"
+	"bulkshaper/inventory/bound"
 )
 
 // hostilePerByte is what hostile files may take from the heap for each byte: the YAML library has a large object for each token.

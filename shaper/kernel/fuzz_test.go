@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/kernel/wire"
 	"bulkshaper/shaper/tc"
 )

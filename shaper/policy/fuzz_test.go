@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"bulkshaper/internal/bound"
 	"bulkshaper/inventory"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/config"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 )
 
 func TestParseBitRate(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/tc"
 )
 

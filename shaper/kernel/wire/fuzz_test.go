@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/tc"
 )
 

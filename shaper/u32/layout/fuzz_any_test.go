@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"bulkshaper/internal/bound"
+	"bulkshaper/inventory/bound"
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32"
 )
