@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,5 +198,38 @@ func TestLoadChangedReadsOneFile(t *testing.T) {
 		`correct one of the two, delete its file, or set its status to decommissioned`)
 	if s.loader.Plain(s.path("dc/nyc1/jsons/hadoop01.json")) {
 		t.Error("plain while the last reading failed")
+	}
+}
+
+// TestPlainStays: a reading that finds nothing new, as the periodic one mostly does, leaves the next edit as quick to follow as it was;
+// so does one that is under way.
+func TestPlainStays(t *testing.T) {
+	s := newShop(t)
+	s.load("app01", "hadoop01")
+	path := s.path("dc/nyc1/jsons/hadoop01.json")
+	list := s.loader.searched.Load()
+	s.load("app01", "hadoop01")
+	if s.loader.searched.Load() != list || !s.loader.Plain(path) {
+		t.Fatalf("plain %v after a reading that found nothing", s.loader.Plain(path))
+	}
+	// Another server makes it read everything, and meanwhile the file is as plain as before.
+	s.write("dc/sjc1/jsons/app02.json", `{"ip": "10.0.0.9"}`)
+	var looked atomic.Bool
+	now := s.loader.now
+	s.loader.now = func() time.Time {
+		looked.Store(true)
+		if !s.loader.Plain(path) {
+			t.Error("not plain while everything is read")
+		}
+		return now()
+	}
+	s.load("app01", "app02", "hadoop01")
+	s.loader.now = now
+	if !looked.Load() || !s.loader.Plain(path) || !s.loader.Plain(s.path("dc/sjc1/jsons/app02.json")) {
+		t.Error("not plain after everything was read")
+	}
+	s.write("dc/nyc1/jsons/hadoop01.json", `{"ip": `)
+	if _, err := s.loader.Load(t.Context()); err == nil || s.loader.Plain(path) {
+		t.Errorf("plain %v after a reading that failed: %v", s.loader.Plain(path), err)
 	}
 }

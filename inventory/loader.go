@@ -32,7 +32,10 @@ type Loader struct {
 	// searched is the last search that had no problems.
 	searched atomic.Pointer[lister]
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// listed is what the reading under way makes of listing.
+	listed *listing
+
 	files map[string]*known
 	roles rolesKnown
 	// last is the last inventory and the files that it was made of: the same files give the same inventory.
@@ -84,7 +87,8 @@ const loadTries = 3
 func (l *Loader) Load(ctx context.Context) (*Inventory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.listing.Store(nil)
+	// Until it ends the old one stays: what it calls plain is so, and is read again after this reading.
+	defer func() { l.listing.Store(l.listed) }()
 	for try := 1; ; try++ {
 		inv, problems, stable, err := l.load(ctx)
 		switch {
@@ -111,6 +115,7 @@ type outcome struct {
 
 // load is one reading. It is not stable if a folder changed, or a file vanished, meanwhile.
 func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, stable bool, err error) {
+	l.listed = nil
 	roles := make(chan rolesRead, 1)
 	go func() { roles <- l.loadRoles() }()
 	list := l.search()
@@ -119,7 +124,10 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 	if l.lastSearch == list {
 		r := <-roles
 		if r.declared == l.lastRoles && len(problems)+len(r.problems) == 0 && l.unchanged(ctx, candidates) {
-			return l.last, nil, !list.changed(), nil
+			if stable = !list.changed(); stable {
+				l.listed = l.listing.Load()
+			}
+			return l.last, nil, stable, nil
 		}
 		roles <- r
 	}
@@ -179,7 +187,7 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 	places := listingOf(list, l.source.Roles)
 	l.places.Store(places)
 	if stable && len(warnings) == 0 && len(kept) == len(outcomes) {
-		l.listing.Store(places)
+		l.listed = places
 	}
 	if stable {
 		l.lastSearch = l.share(list)
@@ -311,7 +319,7 @@ func (r *candidateReader) read(c candidate, before *known) (o outcome, changed *
 	now := r.now()
 	var err error
 	if before != nil || !c.regular { // of a file not seen before, reading tells as much
-		o.id, err = statFile(c.path)
+		o.id, err = r.file.in.identify(c.path)
 	}
 	var irregular *notRegularError
 	switch {

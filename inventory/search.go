@@ -124,6 +124,19 @@ func (f *openFolder) openFile(path string) (fd int, err error) {
 	return fd, err
 }
 
+// identify is statFile without the way to the folder.
+func (f *openFolder) identify(path string) (fileID, error) {
+	var st unix.Stat_t
+	folder, name, err := f.at(path)
+	if err == nil {
+		err = again(func() error { return unix.Fstatat(folder, name, &st, 0) })
+	}
+	if err != nil {
+		return statFile(path) // which knows what it means
+	}
+	return idOfStat(&st), regular(modeOf(st.Mode))
+}
+
 // holds tells whether path is the regular file of this identity.
 func (f *openFolder) holds(path string, id fileID) bool {
 	folder, name, err := f.at(path)
