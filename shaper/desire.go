@@ -76,5 +76,5 @@ func FactsOf(state tc.State) plan.Facts {
 // sameFacts tells whether a plan made for a is one for b: counters, flags and queue lengths do not matter to it.
 func sameFacts(a, b plan.Facts) bool {
 	return a.AutoLeaf == b.AutoLeaf && a.Link.Name == b.Link.Name && a.Link.MTU == b.Link.MTU && a.Link.Speed == b.Link.Speed &&
-		slices.Equal(a.Link.Addresses, b.Link.Addresses)
+		slices.Equal(a.Link.Addresses, b.Link.Addresses) && slices.Equal(a.Link.Tags, b.Link.Tags)
 }

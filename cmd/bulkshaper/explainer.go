@@ -281,7 +281,19 @@ func (x *explainer) askKernel(a netip.Addr, want tc.Handle) view.KernelAnswer {
 	return x.askKernelFor(packet, protocol, want)
 }
 
+// askKernelFor sends packet, and where packets may leave with a VLAN tag one with each tag: if one of those goes elsewhere, that is the answer.
 func (x *explainer) askKernelFor(packet []byte, protocol tc.Protocol, want tc.Handle) view.KernelAnswer {
+	answer := x.askKernelOnce(packet, protocol, want)
+	for _, tag := range x.state.Link.Tags {
+		if tagged := x.askKernelOnce(packet, tag, want); answer.Agrees && !tagged.Agrees {
+			tagged.Note = strings.TrimSuffix(fmt.Sprintf("that is behind a tag of %s, %s", tag, tagged.Note), ", ")
+			return tagged
+		}
+	}
+	return answer
+}
+
+func (x *explainer) askKernelOnce(packet []byte, protocol tc.Protocol, want tc.Handle) view.KernelAnswer {
 	if x.unasked != "" {
 		return view.KernelAnswer{Note: x.unasked, Unasked: true}
 	}

@@ -97,6 +97,7 @@ type comparison struct {
 	// The operations, by the phases of their order.
 	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, tableDeletes, classDeletes []tc.Op
 
+	mirrors  mirrors
 	banned   []uint32        // table ids
 	standing map[uint32]bool // hash tables that stay
 	wait     bool            // what is deleted has to wait for packets under way
@@ -126,7 +127,7 @@ func newComparison(have tc.State, want *plan.Plan) *comparison {
 
 // ops is all operations in their order.
 func (c *comparison) ops() []tc.Op {
-	ops := slices.Concat(c.misplaced, c.build, c.detours, c.move, c.back, c.filters, c.last)
+	ops := slices.Concat(c.misplaced, c.build, c.detours, c.move, c.back, c.mirrors.begin(c), c.filters, c.last)
 	for i := range c.crowded {
 		c.crowded[i].Hitless = c.crowdedLists == 1 // or one waits for the other
 	}
@@ -136,7 +137,7 @@ func (c *comparison) ops() []tc.Op {
 		}
 		ops = append(ops, deletes...)
 	}
-	return slices.Concat(ops, c.tableDeletes, c.classDeletes)
+	return slices.Concat(ops, c.mirrors.last, c.tableDeletes, c.classDeletes)
 }
 
 // name is the classid with the class's name where it is known.

@@ -23,4 +23,6 @@
 // In layout list filters are compared as lists, a pref for each prefix length. In layout hash the tree that stands is read from what
 // was observed and adapted (package u32/layout): new tables are filled aside, then linked, then what they replace is deleted, and at
 // last the tables that nothing leads to any more. The prefs of both are always compared, so that one layout makes place for the other.
+//
+// Filters for packets with a VLAN tag come when all else is done, and go before anything else is; see tagged.go.
 package diff

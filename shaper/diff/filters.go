@@ -106,12 +106,21 @@ func (c *comparison) compareFilters() error {
 	for pref := range c.byPref {
 		prefs[pref] = true
 	}
+	for _, tag := range plan.Tags() { // compared together with what they mirror
+		for pref, protocol := range map[uint16]tc.Protocol{plan.PrefHashIPv4: tc.ProtocolIP, plan.PrefHashIPv6: tc.ProtocolIPv6} {
+			delete(prefs, plan.BehindTag(tc.Filter{Pref: pref, Protocol: protocol}, tag).Pref)
+		}
+	}
 	hashed := c.want.Hashed()
 	for _, pref := range slices.Sorted(maps.Keys(prefs)) {
 		if i := slices.IndexFunc(hashed[:], func(h plan.Hashed) bool { return h.Place.Pref == pref }); i >= 0 {
 			if err := c.compareHashed(&hashed[i]); err != nil {
 				return err
 			}
+			continue
+		}
+		if protocol, _ := plan.OwnPref(pref); protocol.IsTag() && !slices.Contains(c.want.Tags, protocol) {
+			c.dropTagged(pref, protocol)
 			continue
 		}
 		c.compareList(c.byPref[pref], wanted[pref])

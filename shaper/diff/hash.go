@@ -18,6 +18,8 @@ func (c *comparison) compareHashed(want *plan.Hashed) error {
 	want.Place.Parent = c.root.Handle // also where nothing is wanted, and no root
 	have := c.byPref[want.Place.Pref]
 	if len(have) == 0 && len(want.Items) == 0 {
+		tagged := c.compareMirrors(want, nil, nil)
+		c.deleteFilters(tagged.rest())
 		return nil
 	}
 	have = c.detourHashed(have)
@@ -35,13 +37,19 @@ func (c *comparison) compareHashed(want *plan.Hashed) error {
 		c.standing[id] = true
 	}
 	c.prepare(want, steps)
-	c.goLive(want, steps.Live)
+	tagged := c.compareMirrors(want, old.Root(), tree.Root())
+	live := append(steps.Live, tagged.live...)
+	slices.SortStableFunc(live, func(a, b layout.Step) int { return cmp.Compare(b.Key, a.Key) })
+	c.goLive(want, live)
 	var deletes []tc.Op
 	for _, f := range steps.Gone {
+		if f.Handle.Table() == c.roots[f.Pref] {
+			deletes = append(deletes, tagged.take(f.Handle.Node())...)
+		}
 		deletes = append(deletes, tc.Op{Verb: tc.Delete, Object: f, Why: "not wanted at our pref", Hitless: true})
 		c.removed = append(c.removed, f)
 	}
-	c.deleteFilters(deletes)
+	c.deleteFilters(append(deletes, tagged.rest()...))
 	return nil
 }
 

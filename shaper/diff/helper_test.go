@@ -26,6 +26,14 @@ var link = tc.Link{Index: 7, Name: "eth1", MTU: 1500, TxQueueLen: 1000, Up: true
 type spec struct {
 	classes, destinations []string
 	leaf, layout, ack     string
+	tags                  []tc.Protocol // that packets may leave with
+}
+
+// link is the interface, with the devices on it that put tags on.
+func (s spec) link() tc.Link {
+	l := link
+	l.Tags = s.tags
+	return l
 }
 
 func (s spec) plan(t interface{ Fatal(...any) }) *plan.Plan {
@@ -59,7 +67,7 @@ func (s spec) plan(t interface{ Fatal(...any) }) *plan.Plan {
 		prefix, class, _ := strings.Cut(text, " ")
 		destinations = append(destinations, policy.Destination{Prefix: netip.MustParsePrefix(prefix), Server: "s" + prefix, Class: class})
 	}
-	p, err := plan.Build(cfg, classes, destinations, nil, plan.Facts{Link: link})
+	p, err := plan.Build(cfg, classes, destinations, nil, plan.Facts{Link: s.link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +208,7 @@ func checkHolds(t failer, s tc.State, p *plan.Plan) {
 		}
 	}
 	wanted := map[string]tc.Handle{}
-	hash := map[uint16]bool{plan.PrefHashIPv4: true, plan.PrefHashIPv6: true}
+	hash := map[uint16]bool{plan.PrefHashIPv4: true, plan.PrefHashIPv6: true, 11101: true, 11102: true, 11201: true, 11202: true}
 	checkHashed(t, s, p)
 	for _, f := range p.Filters {
 		if hash[f.Pref] {
@@ -243,11 +251,14 @@ func checkHashed(t failer, s tc.State, p *plan.Plan) {
 	t.Helper()
 	lent := lentTables(s)
 	for _, h := range p.Hashed() {
-		var have []tc.Filter
+		var have, root []tc.Filter
 		objects := 0
 		for _, f := range s.Filters {
 			if f.Pref != h.Place.Pref || lent[f.Handle.Table()] {
 				continue
+			}
+			if f.IsNode() && f.Handle.Table() >= 0x800 {
+				root = append(root, f)
 			}
 			have = append(have, f)
 			if f.IsNode() || f.Divisor != 0 && f.Handle.Table() < 0x800 {
@@ -264,6 +275,37 @@ func checkHashed(t failer, s tc.State, p *plan.Plan) {
 		})
 		if !slices.Equal(tree.Items(), items) {
 			t.Fatalf("pref %d holds %v, wanted %v", h.Place.Pref, tree.Items(), items)
+		}
+		checkMirrors(t, s, p, h.Place, root)
+	}
+}
+
+// checkMirrors: the nodes of the root table stand once more for packets with a tag, where those may leave, and only there.
+func checkMirrors(t failer, s tc.State, p *plan.Plan, place layout.Place, root []tc.Filter) {
+	t.Helper()
+	lent := lentTables(s)
+	for _, tag := range plan.Tags() {
+		want := map[string]tc.Handle{}
+		key := func(f tc.Filter) string {
+			return fmt.Sprint(f.Handle.Bucket(), f.Handle.Node(), f.Protocol, []byte(f.Sel.MatchID()), f.Sel.HMask, f.Sel.HOff, f.Link)
+		}
+		for _, f := range root {
+			if slices.Contains(p.Tags, tag) {
+				want[key(plan.BehindTag(f, tag))] = f.ClassID
+			}
+		}
+		pref := place.Pref + 1 + uint16(slices.Index(plan.Tags(), tag))
+		for _, f := range s.Filters {
+			if f.Pref != pref || f.Handle.Table() >= 0x800 && !f.IsNode() || lent[f.Handle.Table()] {
+				continue
+			}
+			if to, ok := want[key(f)]; !ok || to != f.ClassID {
+				t.Fatalf("filter %s to %s is not wanted, or twice", f.Ident(), f.ClassID)
+			}
+			delete(want, key(f))
+		}
+		if len(want) > 0 {
+			t.Fatalf("%d nodes for packets with a tag of %s are missing at pref %d", len(want), tag, pref)
 		}
 	}
 }
@@ -292,6 +334,7 @@ func plans() *rapid.Generator[spec] {
 		}
 		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(b2i(a != standard), b2i(b != standard)) })
 		s := spec{layout: rapid.SampledFrom([]string{"list", "hash"}).Draw(t, "layout"), leaf: rapid.SampledFrom([]string{"pfifo", "pfifo", "bfifo"}).Draw(t, "leaf")}
+		s.tags = rapid.SampledFrom([][]tc.Protocol{nil, nil, {tc.ProtocolVLAN}, plan.Tags()}).Draw(t, "tags")
 		for _, name := range names {
 			rate := rapid.SampledFrom([]string{"8mbit", "80mbit"}).Draw(t, "rate")
 			s.classes = append(s.classes, fmt.Sprintf("%s %s %s", name, rate, parents[name]))

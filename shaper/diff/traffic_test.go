@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,6 +13,7 @@ import (
 	"bulkshaper/shaper/fakekernel"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
+	"bulkshaper/shaper/u32"
 )
 
 // wantedVerdict is the class that the plan's destinations give a.
@@ -32,6 +34,20 @@ func wantedAckVerdict(p *plan.Plan, a netip.Addr) tc.Handle {
 		if c.Name == p.AckClass {
 			return c.Class.ID
 		}
+	}
+	return wantedVerdict(p, a)
+}
+
+// tagged is where k sends a packet to a with a tag of 802.1q, and wantedBehindTag where it should: to the default class, where no such
+// packets are known of.
+func tagged(k *fakekernel.Kernel, a netip.Addr) tc.Handle {
+	packet, _ := u32.Packet(a)
+	return k.Classify(packet, tc.ProtocolVLAN)
+}
+
+func wantedBehindTag(p *plan.Plan, a netip.Addr) tc.Handle {
+	if !slices.Contains(p.Tags, tc.ProtocolVLAN) {
+		return p.Default().Class.ID
 	}
 	return wantedVerdict(p, a)
 }
@@ -77,9 +93,9 @@ func TestNoPacketGoesAstray(t *testing.T) {
 			probes = append(probes, addresses().Draw(t, "probe"))
 		}
 		moves := movedClasses(changes.Ops)
-		var before, acksBefore []tc.Handle
+		var before, acksBefore, taggedBefore []tc.Handle
 		for _, a := range probes {
-			before, acksBefore = append(before, verdict(k, a)), append(acksBefore, ackVerdict(k, a))
+			before, acksBefore, taggedBefore = append(before, verdict(k, a)), append(acksBefore, ackVerdict(k, a)), append(taggedBefore, tagged(k, a))
 		}
 		for n, op := range changes.Ops {
 			apply(t, k, []tc.Op{op})
@@ -87,7 +103,10 @@ func TestNoPacketGoesAstray(t *testing.T) {
 				for _, packet := range []struct {
 					kind              string
 					got, before, want tc.Handle
-				}{{"packet", verdict(k, a), before[i], wantedVerdict(p, a)}, {"acknowledgement", ackVerdict(k, a), acksBefore[i], wantedAckVerdict(p, a)}} {
+				}{
+					{"packet", verdict(k, a), before[i], wantedVerdict(p, a)}, {"acknowledgement", ackVerdict(k, a), acksBefore[i], wantedAckVerdict(p, a)},
+					{"packet behind a tag", tagged(k, a), taggedBefore[i], wantedBehindTag(p, a)},
+				} {
 					detour := moves[packet.before] && packet.got == p.Default().Class.ID
 					if packet.got != packet.before && packet.got != packet.want && !detour {
 						t.Fatalf("after %d (%s) the %s to %s goes to %s; before to %s, wanted %s\n%s", n, op, packet.kind, a, packet.got, packet.before,
@@ -102,6 +121,9 @@ func TestNoPacketGoesAstray(t *testing.T) {
 			}
 			if got, want := ackVerdict(k, a), wantedAckVerdict(p, a); got != want {
 				t.Fatalf("in the end an acknowledgement to %s goes to %s, wanted %s", a, got, want)
+			}
+			if got, want := tagged(k, a), wantedBehindTag(p, a); got != want {
+				t.Fatalf("in the end %s behind a tag goes to %s, wanted %s", a, got, want)
 			}
 		}
 	})
@@ -123,6 +145,11 @@ func movedClasses(ops []tc.Op) map[tc.Handle]bool {
 	return moved
 }
 
+func isTagged(op tc.Op) bool {
+	f, ok := op.Object.(tc.Filter)
+	return ok && f.Protocol.IsTag()
+}
+
 // TestAddBeforeDelete is the order in short: in one run no filter is added or changed after the first deletion of a filter that is
 // hitless, and no class is deleted before the last filter is.
 func TestAddBeforeDelete(t *testing.T) {
@@ -134,7 +161,18 @@ func TestAddBeforeDelete(t *testing.T) {
 		}
 		moves := movedClasses(c.Ops)
 		phase := 0
-		for _, op := range c.Ops {
+		// What is for packets with a tag goes first where none are left, and comes last.
+		ordered := c.Ops
+		if i := slices.IndexFunc(ordered, func(op tc.Op) bool {
+			return op.Barrier && strings.Contains(op.Why, "packets with a tag that are under way")
+		}); i >= 0 {
+			ordered = slices.DeleteFunc(slices.Clone(ordered[:i]), isTagged)
+			ordered = append(ordered, c.Ops[i+1:]...)
+		}
+		for _, op := range ordered {
+			if op.Barrier || op.Verb == tc.Add && isTagged(op) {
+				continue
+			}
 			step := 0
 			switch o := op.Object.(type) {
 			case tc.Filter:

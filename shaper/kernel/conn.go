@@ -202,8 +202,24 @@ func (c *conn) wait() error {
 // that the kernel marked the dump as not of one moment or that a part of it got lost.
 func (c *conn) dump(typ uint16, index int, parent tc.Handle, visit func(wire.Object) error) error {
 	c.dumps.count(typ)
-	d := dumping{port: c.port, seq: c.next(), visit: visit}
+	d := dumping{port: c.port, seq: c.next(), visit: ofObjects(visit)}
 	c.out = wire.AppendDump(c.out[:0], typ, d.seq, index, parent)
+	return c.finishDump(&d)
+}
+
+// ofObjects makes of a visitor of objects one of payloads.
+func ofObjects(visit func(wire.Object) error) func([]byte) error {
+	return func(payload []byte) error {
+		o, err := wire.ParseObject(payload)
+		if err != nil {
+			return err
+		}
+		return visit(o)
+	}
+}
+
+// finishDump sends c.out, the request, and takes all answers.
+func (c *conn) finishDump(d *dumping) error {
 	if err := c.send(c.out); err != nil {
 		return err
 	}
@@ -226,7 +242,7 @@ func (c *conn) dump(typ uint16, index int, parent tc.Handle, visit func(wire.Obj
 // dumping is a dump under way.
 type dumping struct {
 	port, seq uint32
-	visit     func(wire.Object) error
+	visit     func(payload []byte) error
 	// failed is the first thing that went wrong.
 	failed error
 }
@@ -261,11 +277,7 @@ func (d *dumping) take(datagram []byte) (done bool) {
 			return true
 		case unix.NLMSG_NOOP:
 		default:
-			o, err := wire.ParseObject(m.Payload)
-			if err == nil {
-				err = d.visit(o)
-			}
-			if err != nil {
+			if err := d.visit(m.Payload); err != nil {
 				d.fail(err)
 			}
 		}

@@ -50,14 +50,14 @@ func FuzzDump(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16) {
 		at := min(int(cut), len(data))
 		objects, ended := 0, false
-		d := dumping{port: port, seq: seq, visit: func(o wire.Object) error {
+		d := dumping{port: port, seq: seq, visit: ofObjects(func(o wire.Object) error {
 			objects++
 			if ended {
 				t.Error("an object behind the end")
 			}
 			_, err := o.Filter()
 			return err
-		}}
+		})}
 		bound.Check(t, len(data), memoryPerByte, func() {
 			for _, part := range [][]byte{data[:at], data[at:]} {
 				if !ended {

@@ -149,6 +149,11 @@ func (w *watcher) noticeLink(m wire.Message) {
 		w.add(tc.EventLost, false)
 		return
 	}
+	if link.Kind == "vlan" && link.On != 0 && link.Index != w.index && w.index != 0 {
+		// It may stand on the interface, or on what stands on it. That a bridge begins or ends to know of VLANs, which is rare, is found by the
+		// periodic reading: what bridges say of themselves is mostly something else.
+		w.add(tc.EventLink, false)
+	}
 	named := link.Name == w.name || slices.Contains(link.AltNames, w.name)
 	switch {
 	case m.Type == unix.RTM_DELLINK && link.Index == w.index:

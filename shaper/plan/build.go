@@ -31,7 +31,7 @@ func Build(cfg *config.Config, classes []policy.Class, destinations []policy.Des
 	if facts.Link.MTU <= 0 {
 		return nil, fmt.Errorf("build the plan: the MTU of interface %q is not known", cfg.Interface)
 	}
-	p := &Plan{Interface: cfg.Interface, Layout: cmp.Or(cfg.Layout, LayoutList), AckClass: cfg.AckClass}
+	p := &Plan{Interface: cfg.Interface, Layout: cmp.Or(cfg.Layout, LayoutList), AckClass: cfg.AckClass, Tags: facts.Link.Tags}
 	if node != nil {
 		p.Node, p.Cabinet = node.Name, node.Cabinet
 	}

@@ -27,6 +27,11 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 		}
 		p.Filters = append(p.Filters, ackFilters(class.Class.ID)...)
 	}
+	for _, f := range slices.Clone(p.Filters) {
+		for _, tag := range p.Tags {
+			p.Filters = append(p.Filters, Filter{Name: f.Name, Filter: BehindTag(f.Filter, tag)})
+		}
+	}
 	p.Filters = slices.Grow(p.Filters, len(destinations))
 	byPrefix := func(x, y policy.Destination) int { return comparePrefixes(x.Prefix, y.Prefix) }
 	p.Destinations = destinations
@@ -51,9 +56,16 @@ func (b *builder) buildFilters(destinations []policy.Destination) error {
 		protocol, _ := OwnPref(pref)
 		counts[pref]++
 		class.Destinations++
-		p.Filters = append(p.Filters, Filter{Name: cmp.Or(d.Server, "rule "+d.Rule), Filter: tc.Filter{
+		f := Filter{Name: cmp.Or(d.Server, "rule "+d.Rule), Filter: tc.Filter{
 			Parent: p.Root.Handle, Pref: pref, Protocol: protocol, Kind: tc.KindU32,
-			ClassID: class.Class.ID, Sel: tc.MatchDestination(d.Prefix)}})
+			ClassID: class.Class.ID, Sel: tc.MatchDestination(d.Prefix)}}
+		p.Filters = append(p.Filters, f)
+		if p.Layout == LayoutHash {
+			continue
+		}
+		for _, tag := range p.Tags {
+			p.Filters = append(p.Filters, Filter{Name: f.Name, Filter: BehindTag(f.Filter, tag)})
+		}
 	}
 	// Stable: destinations of one length stay sorted.
 	slices.SortStableFunc(p.Filters, func(x, y Filter) int { return cmp.Compare(x.Pref, y.Pref) })

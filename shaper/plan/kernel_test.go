@@ -16,7 +16,7 @@ import (
 // TestGoldensThroughTC feeds the goldens to the real tc. What stands then is what the plan wants, but for burst and cburst: tc cuts
 // the time they take to whole microseconds.
 func TestGoldensThroughTC(t *testing.T) {
-	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6), "acks": acks()} {
+	for name, in := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			n, k := open(t)
 			p, err := in.build()
@@ -52,7 +52,7 @@ func TestGoldensThroughTC(t *testing.T) {
 
 // TestGoldensThroughKernel installs the plans as the daemon does. They read back exactly, and the real tc shows them.
 func TestGoldensThroughKernel(t *testing.T) {
-	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6), "acks": acks()} {
+	for name, in := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			n, k := open(t)
 			p, err := in.build()

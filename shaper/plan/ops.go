@@ -55,7 +55,11 @@ func (p *Plan) Install() ([]tc.Op, error) {
 		live = append(live, steps.Live...)
 	}
 	for _, step := range live {
-		add(step.Filter, names[step.Filter.Pref].Name(step.Filter))
+		name := names[step.Filter.Pref].Name(step.Filter)
+		add(step.Filter, name)
+		for _, tag := range p.Tags {
+			add(BehindTag(step.Filter, tag), name)
+		}
 	}
 	return p.install(filters), nil
 }

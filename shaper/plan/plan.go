@@ -15,10 +15,13 @@ type Plan struct {
 	Layout string
 	// AckClass is the class of pure TCP acknowledgements, ahead of all destinations; "" where they have none.
 	AckClass string
-	Root     tc.Qdisc
+	// Tags are the protocols of the VLAN tags that packets may leave with. What a destination gets behind a tag is what it gets without.
+	Tags []tc.Protocol
+	Root tc.Qdisc
 	// Classes has parents before children, otherwise ascending by id, the default class last. The control class is among them.
 	Classes []Class
-	// Filters are in the order in which a packet meets them.
+	// Filters are in the order in which a packet meets them. In layout hash those for packets with a tag are not among them: they are
+	// the nodes of the root table once more (see BehindTag), and lead to the same hash tables.
 	Filters []Filter
 	// Destinations are all that have a filter, sorted by prefix.
 	Destinations []policy.Destination

@@ -94,6 +94,17 @@ func tree() input {
 	return in
 }
 
+// goldens are the inputs of the golden files.
+func goldens() map[string]input {
+	return map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6), "acks": acks(), "tagged": tagged(acks()), "tagged-hash": tagged(hashed(6))}
+}
+
+// tagged is in where packets may leave with a VLAN tag.
+func tagged(in input) input {
+	in.facts.Link.Tags = []tc.Protocol{tc.ProtocolVLAN}
+	return in
+}
+
 func lines(t *testing.T, p *plan.Plan) string {
 	var b strings.Builder
 	for _, op := range install(t, p) {
@@ -103,7 +114,7 @@ func lines(t *testing.T, p *plan.Plan) string {
 }
 
 func TestGoldens(t *testing.T) {
-	for name, in := range map[string]input{"incident": incident(), "tree": tree(), "hash": hashed(6), "acks": acks()} {
+	for name, in := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			p, err := in.build()
 			if err != nil {
@@ -325,7 +336,7 @@ func TestOwnPref(t *testing.T) {
 			t.Errorf("pref %d: %v, %s", pref, own, protocol)
 		}
 	}
-	if ours != 2+2+2+33+129 {
+	if ours != 2+2+2+33+129+2*(1+1+2+33+129) { // without a tag, and with each of two
 		t.Errorf("%d prefs are ours", ours)
 	}
 	for prefix, want := range map[string]uint16{"10.0.0.1/32": 12000, "0.0.0.0/0": 12032, "2001:db8::1/128": 13000, "::/0": 13128} {

@@ -12,16 +12,26 @@ const (
 	// PrefARP and PrefNeighbour lead to the control class.
 	PrefARP       = 11000
 	PrefNeighbour = 11001
-	// PrefAckIPv4 and PrefAckIPv6 lead to the class for TCP acknowledgements, ahead of all destinations.
-	PrefAckIPv4 = 11010
-	PrefAckIPv6 = 11011
+	// PrefTagged is for ARP and neighbour discovery behind a VLAN tag.
+	PrefTagged = 11002
+	// PrefAckIPv4 and PrefAckIPv6 lead to the class for TCP acknowledgements, ahead of all destinations; PrefAckTagged is for both behind a
+	// VLAN tag.
+	PrefAckIPv4   = 11010
+	PrefAckIPv6   = 11011
+	PrefAckTagged = 11012
 	// PrefHashIPv4 and PrefHashIPv6 hold all destinations in layout hash.
 	PrefHashIPv4 = 11100
 	PrefHashIPv6 = 11200
 	// PrefIPv4 and PrefIPv6 are the prefs of the longest prefixes; each shorter one comes at the next pref.
 	PrefIPv4 = 12000
 	PrefIPv6 = 13000
+
+	// What is for packets with a tag of 802.1q stands so far behind what is for packets without one, and for 802.1ad so far again.
+	tagStep, tagStepIPv4, tagStepIPv6 = 1, 100, 200
 )
+
+// Tags are the protocols of VLAN tags that there are prefs for, in the order of these.
+func Tags() []tc.Protocol { return []tc.Protocol{tc.ProtocolVLAN, tc.ProtocolQinQ} }
 
 // MaxNodes is how many filters a list may have. A u32 bucket takes 4095 nodes and repeats handles after that; the rest is room
 // to add before deleting.
@@ -52,6 +62,15 @@ func OwnPref(pref uint16) (tc.Protocol, bool) {
 		return tc.ProtocolIPv6, true
 	case pref == PrefAckIPv4, pref == PrefHashIPv4, pref >= PrefIPv4 && pref <= PrefIPv4+32:
 		return tc.ProtocolIP, true
+	}
+	for i, tag := range Tags() {
+		n := uint16(i)
+		list4, list6 := PrefIPv4+(n+1)*tagStepIPv4, PrefIPv6+(n+1)*tagStepIPv6
+		switch {
+		case pref == PrefTagged+n*tagStep, pref == PrefAckTagged+n*tagStep, pref == PrefHashIPv4+(n+1)*tagStep, pref == PrefHashIPv6+(n+1)*tagStep,
+			pref >= list4 && pref <= list4+32, pref >= list6 && pref <= list6+128:
+			return tag, true
+		}
 	}
 	return 0, false
 }

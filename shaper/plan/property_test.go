@@ -21,6 +21,8 @@ func inputs() *rapid.Generator[input] {
 	return rapid.Custom(func(t *rapid.T) input {
 		in := incident()
 		in.classes, in.destinations = nil, nil
+		in.config.Layout = rapid.SampledFrom([]string{plan.LayoutList, plan.LayoutHash}).Draw(t, "layout")
+		in.facts.Link.Tags = slices.Clone(rapid.SampledFrom([][]tc.Protocol{nil, {tc.ProtocolVLAN}, {tc.ProtocolQinQ}, plan.Tags()}).Draw(t, "tags"))
 		inner := map[string]bool{}
 		ids := rapid.Permutation([]uint16{1, 0x10, 0x20, 0x999, 0xfffe}).Draw(t, "ids")
 		for i, name := range names[:rapid.IntRange(1, len(names)).Draw(t, "classes")] {
@@ -105,7 +107,7 @@ func TestPlanIsConsistent(t *testing.T) {
 		if p.Default().Name != in.config.DefaultClass || p.Default().Class.ID.Minor() != uint16(p.Root.HTB.Default) {
 			t.Fatalf("default: %+v, %+v", p.Default(), p.Root)
 		}
-		if counted != len(in.destinations) || len(p.Filters) != 4+counted {
+		if counted != len(in.destinations) || len(p.Filters) != 4+counted+withTag(p) {
 			t.Fatalf("%d destinations, %d filters, %d counted", len(in.destinations), len(p.Filters), counted)
 		}
 		matches := map[string]bool{}
@@ -123,6 +125,14 @@ func TestPlanIsConsistent(t *testing.T) {
 			matches[key] = true
 		}
 	})
+}
+
+// withTag is how many filters there are for packets with a tag; in layout hash those for destinations are not in the plan.
+func withTag(p *plan.Plan) int {
+	if p.Layout == plan.LayoutHash {
+		return 4 * len(p.Tags)
+	}
+	return (4 + len(p.Destinations)) * len(p.Tags)
 }
 
 // TestInstallation: the fake kernel takes every operation, holds the plan afterwards, and does with each address what the
@@ -151,9 +161,11 @@ func TestInstallation(t *testing.T) {
 			for _, a := range addresses {
 				want, covers := verdict(p, a)
 				packet, protocol := u32.Packet(a)
-				got := k.Classify(packet, protocol)
-				if i == len(ops)-1 && got != want || got != fakekernel.Direct && got != want && covers < 2 {
-					t.Fatalf("after operation %d (%s) %s goes to %s, wanted %s", i, op, a, got, want)
+				for _, protocol := range append(slices.Clone(p.Tags), protocol) {
+					got := k.Classify(packet, protocol)
+					if i == len(ops)-1 && got != want || got != fakekernel.Direct && got != want && covers < 2 {
+						t.Fatalf("after operation %d (%s) %s as %s goes to %s, wanted %s", i, op, a, protocol, got, want)
+					}
 				}
 			}
 		}
@@ -188,6 +200,7 @@ func verdict(p *plan.Plan, a netip.Addr) (tc.Handle, int) {
 // TestControlTraffic: ARP and neighbour discovery go to the control class, whatever the destinations are; other ICMPv6 does not.
 func TestControlTraffic(t *testing.T) {
 	in := incident()
+	in.facts.Link.Tags = plan.Tags()
 	in.destinations = append(in.destinations, to("::/0", "", "cross-cabinet"), to("0.0.0.0/0", "", "cross-cabinet"))
 	p, err := in.build()
 	if err != nil {
@@ -205,23 +218,28 @@ func TestControlTraffic(t *testing.T) {
 		packet[6], packet[7], packet[40] = 58, hops, kind
 		return packet
 	}
-	if got := u32.Classify(filters, make([]byte, 28), tc.ProtocolARP); got.ClassID != control {
-		t.Errorf("ARP goes to %s", got.ClassID)
-	}
-	for kind := range 256 {
-		want := other
-		if kind >= 133 && kind <= 137 {
-			want = control
-		}
-		if got := u32.Classify(filters, icmp(255, byte(kind)), tc.ProtocolIPv6); got.ClassID != want {
-			t.Errorf("ICMPv6 type %d goes to %s", kind, got.ClassID)
+	arp := append([]byte{0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20)...) // Ethernet, IPv4, 6 and 4 bytes, a request
+	for _, protocol := range append(plan.Tags(), tc.ProtocolARP) {
+		if got := u32.Classify(filters, arp, protocol); got.ClassID != control {
+			t.Errorf("ARP as %s goes to %s", protocol, got.ClassID)
 		}
 	}
-	if got := u32.Classify(filters, icmp(64, 135), tc.ProtocolIPv6); got.ClassID != other {
-		t.Errorf("a solicitation that a router let through goes to %s", got.ClassID)
-	}
-	// A packet that ends with its header is beyond the neighbour discovery keys, and goes on to the destinations.
-	if got := u32.Classify(filters, icmp(255, 135)[:40], tc.ProtocolIPv6); got.ClassID != other {
-		t.Errorf("a bare IPv6 header goes to %s", got.ClassID)
+	for _, protocol := range append(plan.Tags(), tc.ProtocolIPv6) {
+		for kind := range 256 {
+			want := other
+			if kind >= 133 && kind <= 137 {
+				want = control
+			}
+			if got := u32.Classify(filters, icmp(255, byte(kind)), protocol); got.ClassID != want {
+				t.Errorf("ICMPv6 type %d as %s goes to %s", kind, protocol, got.ClassID)
+			}
+		}
+		if got := u32.Classify(filters, icmp(64, 135), protocol); got.ClassID != other {
+			t.Errorf("a solicitation that a router let through goes as %s to %s", protocol, got.ClassID)
+		}
+		// A packet that ends with its header is beyond the neighbour discovery keys, and goes on to the destinations.
+		if got := u32.Classify(filters, icmp(255, 135)[:40], protocol); got.ClassID != other {
+			t.Errorf("a bare IPv6 header goes as %s to %s", protocol, got.ClassID)
+		}
 	}
 }

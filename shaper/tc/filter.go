@@ -140,20 +140,19 @@ func MatchDestination(p netip.Prefix) Selector {
 	return sel
 }
 
-// Destination is the prefix that f matches, if that is all it matches.
+// Destination is the prefix that f matches, if that is all it matches (and, under the protocol of a VLAN tag, the IP version).
 func (f Filter) Destination() (netip.Prefix, bool) {
 	var address [16]byte
-	var width, offset int
-	switch f.Protocol {
-	case ProtocolIP:
-		width, offset = 4, ipDstOffset
-	case ProtocolIPv6:
-		width, offset = 16, ipv6DstOffset
-	default:
+	protocol, keys, ok := f.untagged()
+	if !ok {
 		return netip.Prefix{}, false
 	}
+	width, offset := 4, ipDstOffset
+	if protocol == ProtocolIPv6 {
+		width, offset = 16, ipv6DstOffset
+	}
 	bits := 0
-	for i, k := range f.Sel.Keys {
+	for i, k := range keys {
 		ones := 0
 		for m := k.Mask; m&(1<<31) != 0; m <<= 1 {
 			ones++
@@ -221,17 +220,19 @@ func (f Filter) tcArgs(verb Verb, dev string) []string {
 }
 
 func (s Selector) tcArgs(f Filter) []string {
-	var args []string
-	if d, ok := f.Destination(); ok && len(s.Keys) > 0 {
-		name := map[Protocol]string{ProtocolIP: "ip", ProtocolIPv6: "ip6"}[f.Protocol]
-		args = append(args, "match", name, "dst", d.String())
-	} else {
-		for _, k := range s.Keys {
-			args = append(args, "match", "u32", fmt.Sprintf("0x%08x", k.Value), fmt.Sprintf("0x%08x", k.Mask), "at", strconv.Itoa(int(k.Off)))
+	var args, destination []string
+	keys := s.Keys
+	if protocol, behind, ok := f.untagged(); ok && len(behind) > 0 {
+		if d, ok := f.Destination(); ok {
+			name := map[Protocol]string{ProtocolIP: "ip", ProtocolIPv6: "ip6"}[protocol]
+			keys, destination = keys[:len(keys)-len(behind)], []string{"match", name, "dst", d.String()}
 		}
-		if len(s.Keys) == 0 {
-			args = append(args, "match", "u32", "0", "0")
-		}
+	}
+	for _, k := range keys {
+		args = append(args, "match", "u32", fmt.Sprintf("0x%08x", k.Value), fmt.Sprintf("0x%08x", k.Mask), "at", strconv.Itoa(int(k.Off)))
+	}
+	if args = append(args, destination...); len(args) == 0 {
+		args = append(args, "match", "u32", "0", "0")
 	}
 	if s.HMask != 0 {
 		args = append(args, "hashkey", "mask", fmt.Sprintf("0x%08x", s.HMask), "at", strconv.Itoa(int(s.HOff)))

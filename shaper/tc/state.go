@@ -21,6 +21,9 @@ type Link struct {
 	Up bool
 	// TxQueues is the number of transmit queues: more than one has an mq root by default.
 	TxQueues int
+	// Tags are the protocols of the VLAN tags that packets may leave with, ascending: those of VLAN devices that stand on the interface, and of
+	// a bridge with VLANs that it is a port of. Devices in other namespaces are not to be seen.
+	Tags []Protocol
 	// Addresses are the interface's own, without link-local ones.
 	Addresses []netip.Addr
 }

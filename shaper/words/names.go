@@ -112,7 +112,7 @@ func KindOf(op tc.Op) Kind {
 		switch {
 		case o.Divisor != 0 || o.Link != 0:
 			return Table
-		case o.Pref == plan.PrefARP || o.Pref == plan.PrefNeighbour || isAck(o):
+		case o.Pref == plan.PrefARP || o.Pref == plan.PrefNeighbour || isAck(o) || isTaggedProtocol(o):
 			return Protocol
 		}
 		return Destination
@@ -146,7 +146,35 @@ func (n *Names) Object(op tc.Op) string {
 // isAck tells whether f is at a pref of filters for acknowledgements.
 func isAck(f tc.Filter) bool { return f.Pref == plan.PrefAckIPv4 || f.Pref == plan.PrefAckIPv6 }
 
+// isTaggedProtocol tells whether f is one of those or of the control class behind a VLAN tag.
+func isTaggedProtocol(f tc.Filter) bool {
+	_, isDestination := f.Destination()
+	return f.Protocol.IsTag() && f.Link == 0 && !isDestination
+}
+
 func (n *Names) filter(f tc.Filter) string {
+	if f.Protocol.IsTag() {
+		return n.tagged(f) + behind(f)
+	}
+	return n.plain(f)
+}
+
+func behind(f tc.Filter) string { return " behind a tag of " + f.Protocol.String() }
+
+// tagged is what f would be called without its tag.
+func (n *Names) tagged(f tc.Filter) string {
+	switch {
+	case !isTaggedProtocol(f) || f.Divisor != 0:
+		return n.plain(f)
+	case f.Pref >= plan.PrefAckTagged:
+		return "TCP acknowledgements"
+	case len(f.Sel.Keys) == 1:
+		return "ARP"
+	}
+	return "IPv6 neighbour discovery"
+}
+
+func (n *Names) plain(f tc.Filter) string {
 	switch {
 	case f.Divisor != 0:
 		return fmt.Sprintf("hash table %s of %d buckets", f.Handle, f.Divisor)

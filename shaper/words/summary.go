@@ -109,6 +109,7 @@ func (n *Names) destinations(ops []tc.Op) []item {
 		hitless                 bool
 		why                     string
 		odd                     string // what is no prefix
+		behind                  string // which tag
 	}
 	standing := n.leadsTo(ops)
 	changes := map[string]*change{}
@@ -124,11 +125,17 @@ func (n *Names) destinations(ops []tc.Op) []item {
 		if !ok {
 			key = f.Ident()
 		}
+		if f.Protocol.IsTag() {
+			key += " " + f.Protocol.String()
+		}
 		c := changes[key]
 		if c == nil {
 			c = &change{hitless: true}
 			if !ok {
 				c.odd = n.filter(f)
+			}
+			if f.Protocol.IsTag() {
+				c.behind = behind(f)
 			}
 			changes[key], prefixes[key] = c, prefix
 			order = append(order, key)
@@ -154,7 +161,7 @@ func (n *Names) destinations(ops []tc.Op) []item {
 	for _, key := range order {
 		c := changes[key]
 		i := item{what: n.Prefix(prefixes[key]), one: "destination", many: "destinations", hitless: c.hitless}
-		if c.odd != "" {
+		if i.what += c.behind; c.odd != "" {
 			i.what = c.odd
 		}
 		rule := "no rule matches"

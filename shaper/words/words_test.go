@@ -40,6 +40,9 @@ func TestEachOperationInWords(t *testing.T) {
 	link := tc.Filter{Pref: plan.PrefHashIPv4, Protocol: tc.ProtocolIP, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), Link: tc.MakeU32Handle(2, 0, 0)}
 	arp := tc.Filter{Pref: plan.PrefARP, Protocol: tc.ProtocolARP, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), ClassID: id(0x100)}
 	ack := tc.Filter{Pref: plan.PrefAckIPv6, Protocol: tc.ProtocolIPv6, Kind: tc.KindU32, Handle: tc.MakeU32Handle(0x800, 0, 1), ClassID: id(0x20)}
+	taggedAck := ack
+	taggedAck.Sel.Keys = []tc.Key{{Mask: 0xffc0ff00, Value: 6 << 8, Off: 4}}
+	taggedAck = plan.BehindTag(taggedAck, tc.ProtocolQinQ)
 	odd := tc.Filter{Pref: plan.PrefHashIPv4, Protocol: tc.ProtocolIP, Kind: tc.KindU32, Handle: at(9), ClassID: id(0x20), Sel: tc.Selector{Keys: []tc.Key{{Mask: 0xff, Off: 20}}}}
 	for name, c := range map[string]struct {
 		ops  []tc.Op
@@ -54,6 +57,10 @@ func TestEachOperationInWords(t *testing.T) {
 		"link":            {[]tc.Op{{Verb: tc.Add, Object: link}}, "add link to hash table 2:: another shape of the tables finds the destinations faster"},
 		"ARP":             {[]tc.Op{{Verb: tc.Add, Object: arp}}, "add ARP to default 1:100: not there: without it they would wait behind bulk"},
 		"ack":             {[]tc.Op{{Verb: tc.Add, Object: ack}}, "add TCP acknowledgements by IPv6 to cross-cabinet 1:20: not there: without it they would wait behind bulk"},
+		"tagged ARP":      {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(arp, tc.ProtocolVLAN)}}, "add ARP behind a tag of 802.1q to default 1:100: not there: without it they would wait behind bulk"},
+		"tagged ack":      {[]tc.Op{{Verb: tc.Add, Object: taggedAck}}, "add TCP acknowledgements behind a tag of 802.1ad to cross-cabinet 1:20: not there: without it they would wait behind bulk"},
+		"tagged link":     {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(link, tc.ProtocolVLAN)}}, "add link to hash table 2: behind a tag of 802.1q: another shape of the tables finds the destinations faster"},
+		"tagged":          {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(node(0, at(1), id(0x20)), tc.ProtocolVLAN)}}, "add s0 10.0.0.0 behind a tag of 802.1q to cross-cabinet 1:20: by rule bulk; the kernel has no filter for it"},
 		"ack of nobody":   {[]tc.Op{{Verb: tc.Delete, Object: ack, Why: "not wanted at our pref"}}, "remove TCP acknowledgements by IPv6 to cross-cabinet 1:20: not wanted at our pref"},
 		"wait":            {[]tc.Op{{Verb: tc.Change, Object: p.Classes[1].Class, Barrier: true, Why: "nothing of it: links wait"}}, "wait for packets under way: links wait"},
 		"added":           {[]tc.Op{{Verb: tc.Add, Object: node(0, at(1), id(0x20))}}, "add s0 10.0.0.0 to cross-cabinet 1:20: by rule bulk; the kernel has no filter for it"},

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,12 @@ func (n *Namespace) listenPacket(t testing.TB, dst netip.Addr) *net.UDPConn {
 // SendFrame sends an Ethernet frame out of the namespace's end of the pair n times, past routing and neighbours.
 func (n *Namespace) SendFrame(t testing.TB, frame []byte, times int) {
 	t.Helper()
+	n.SendFrames(t, slices.Repeat([][]byte{frame}, times)...)
+}
+
+// SendFrames sends Ethernet frames as SendFrame does. To close its socket takes the kernel some milliseconds, so many go better at once.
+func (n *Namespace) SendFrames(t testing.TB, frames ...[]byte) {
+	t.Helper()
 	name := PeerInterface
 	if n.node {
 		name = Interface
@@ -67,7 +74,7 @@ func (n *Namespace) SendFrame(t testing.TB, frame []byte, times int) {
 		}
 		defer unix.Close(fd)
 		to := &unix.SockaddrLinklayer{Ifindex: link.Index, Halen: 6}
-		for range times {
+		for _, frame := range frames {
 			if err := unix.Sendto(fd, frame, 0, to); err != nil {
 				t.Fatalf("send frame: %v", err)
 			}

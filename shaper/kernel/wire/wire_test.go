@@ -339,7 +339,7 @@ func TestParseLink(t *testing.T) {
 	payload = appendString(payload, unix.IFLA_IFNAME, "eth1")
 	payload = appendNested(payload, ifaPropList, func(b []byte) []byte { return appendString(appendString(b, ifaAltIfname, "one"), ifaAltIfname, "two") })
 	l, err := ParseLink(payload)
-	if err != nil || fmt.Sprint(l) != "{7 77 eth1 [one two]}" {
+	if err != nil || fmt.Sprint(l) != "{7 77 eth1 [one two]  0 0 0x0000}" {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if _, err := ParseLink(payload[:10]); !errors.Is(err, ErrMalformed) {

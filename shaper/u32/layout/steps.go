@@ -54,6 +54,19 @@ func (t *Tree) Steps(have []tc.Filter, rebind func(class tc.Handle) bool) Steps 
 	return c.Steps
 }
 
+// Root is the nodes of the root table, all of them, in the order of Live.
+func (t *Tree) Root() []Step {
+	var nodes []Step
+	for _, l := range t.root.links {
+		nodes = append(nodes, Step{Filter: t.linkFilter(l, t.rootID, 0), Key: int(l.key)})
+	}
+	for _, x := range t.root.leaves {
+		nodes = append(nodes, Step{Filter: t.leafFilter(x, t.rootID, 0), Key: int(x.length)})
+	}
+	slices.SortStableFunc(nodes, func(a, b Step) int { return cmp.Compare(b.Key, a.Key) })
+	return nodes
+}
+
 type stepper struct {
 	Steps
 	tree     *Tree

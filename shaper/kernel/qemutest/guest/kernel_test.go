@@ -4,7 +4,6 @@ package guest
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"bulkshaper/shaper/kernel"
-	"bulkshaper/shaper/kernel/kerneltest"
 	"bulkshaper/shaper/tc"
 )
 
@@ -189,43 +187,5 @@ func TestOtherDevices(t *testing.T) {
 			}
 			h.must("clear", "--interface", "dev0")
 		})
-	}
-}
-
-// A VLAN device on the shaped interface changes nothing for untagged packets. The tagged ones are not IPv4 to the classifier,
-// whoever puts the tag in, so they go to the default class, ARP too.
-func TestVLANDevice(t *testing.T) {
-	h := newHost(t)
-	h.must("apply")
-	h.Run(t, "ip", "link", "add", "link", "eth1", "name", "eth1.100", "type", "vlan", "id", "100")
-	for _, line := range []string{"link set eth1.100 arp off", "link set eth1.100 up", "addr add 198.51.100.1/24 dev eth1.100 noprefixroute",
-		"neigh replace 198.51.100.254 dev eth1.100 lladdr 02:00:00:00:00:02 nud permanent"} {
-		h.Run(t, "ip", strings.Fields(line)...)
-	}
-	h.nothingLeft()
-	via := func(address netip.Addr, line string) {
-		h.Run(t, "ip", strings.Fields(fmt.Sprintf("route replace %s/32 via %s onlink", address, line))...)
-	}
-	via(crossCabinet, "198.51.100.254 dev eth1.100")
-	for address, class := range map[netip.Addr]string{sameCabinet: "1:10", crossCabinet: "1:100", stranger: "1:100"} {
-		if got := h.grows("eth1", func() { h.Send(t, address, 6) }); len(got) != 1 || got[class] != 6 {
-			t.Errorf("6 packets to %s: %v, want them in %s", address, got, class)
-		}
-	}
-	finding(t, "tagged packets to %s, of class 1:20 untagged, are in 1:100", crossCabinet)
-	arp := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 100, 8, 6}, make([]byte, 46)...)
-	if got := h.grows("eth1", func() { h.SendFrame(t, arp, 3) }); len(got) != 1 || got["1:100"] != 3 {
-		t.Errorf("3 tagged ARP: %v", got)
-	}
-	untagged := kerneltest.EthernetFrame(0x0806, make([]byte, 46))
-	if got := h.grows("eth1", func() { h.SendFrame(t, untagged, 3) }); len(got) != 1 || got["1:ffff"] != 3 {
-		t.Errorf("3 untagged ARP: %v", got)
-	}
-	// The VLAN device itself can be the bulk interface: there the tag is not yet in.
-	h.must("clear")
-	h.must("apply", "--interface", "eth1.100")
-	h.nothingLeft("--interface", "eth1.100")
-	if got := h.grows("eth1.100", func() { h.Send(t, crossCabinet, 5) }); len(got) != 1 || got["1:20"] != 5 {
-		t.Errorf("5 packets on the VLAN device: %v", got)
 	}
 }

@@ -4,6 +4,7 @@ package guest
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"unsafe"
@@ -120,5 +121,85 @@ func TestTaggedPacketsMeetFilters(t *testing.T) {
 				t.Errorf("5 packets: %v, want them in %s", got, c.class)
 			}
 		})
+	}
+}
+
+// A VLAN device that comes while the daemon runs: its packets get the class of their destination, whoever writes the tag into the frame, and
+// explain knows. When it goes, so do the filters for it. The packets without a tag never notice, and ARP with one is control traffic.
+func TestVLANDevices(t *testing.T) {
+	for _, layout := range []string{"list", "hash"} {
+		t.Run(layout, func(t *testing.T) {
+			h := newHost(t)
+			h.daemon("--layout", layout)
+			tagged := func() []string {
+				return lines(h.TC("filter", "show", "dev", "eth1", "parent", "1:"), "protocol 802.1Q")
+			}
+			stands := func() string {
+				out, code := h.try("plan", "--exit-code", "--layout", layout)
+				if code == 0 {
+					return ""
+				}
+				return fmt.Sprintf("plan: exit %d\n%s", code, out)
+			}
+			eventually(t, stands)
+			if got := tagged(); len(got) > 0 {
+				t.Errorf("without a VLAN device there stand %q", got)
+			}
+			classes := map[netip.Addr]string{sameCabinet: "1:10", crossCabinet: "1:20", nameNode: "1:100", stranger: "1:100"}
+			for _, offload := range []bool{true, false} {
+				h.setTagOffload("eth1", offload)
+				h.vlanDevice("eth1", "eth1.100", "id 100")
+				eventually(t, func() string {
+					if len(tagged()) == 0 {
+						return "no filters for packets with a tag"
+					}
+					return stands()
+				})
+				for address, class := range classes {
+					for _, via := range []string{"192.0.2.254 dev eth1", "198.51.100.254 dev eth1.100"} {
+						h.Run(t, "ip", strings.Fields(fmt.Sprintf("route replace %s/32 via %s onlink", address, via))...)
+						if got := h.grows("eth1", func() { h.Send(t, address, 6) }); len(got) != 1 || got[class] != 6 {
+							t.Errorf("offload %t: 6 packets to %s via %s: %v, want them in %s", offload, address, via, got, class)
+						}
+					}
+				}
+				arp := kerneltest.EthernetFrame(0x8100, append([]byte{0, 100, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 38)...))
+				if got := h.grows("eth1", func() { h.SendFrame(t, arp, 3) }); len(got) != 1 || got["1:ffff"] != 3 {
+					t.Errorf("3 ARP with a tag: %v", got)
+				}
+				if out, code := h.try("explain", crossCabinet.String(), "--layout", layout); code != 0 {
+					t.Errorf("explain: exit %d\n%s", code, out)
+				}
+				h.Run(t, "ip", "link", "del", "eth1.100")
+				eventually(t, func() string {
+					if got := lines(strings.Join(tagged(), "\n"), " flowid"); len(got) > 0 {
+						return fmt.Sprintf("the device is gone, and there stand %q", got)
+					}
+					return stands()
+				})
+			}
+		})
+	}
+}
+
+// The VLAN device itself can be the bulk interface: there the tag is not yet in. And where another hand takes away a filter for packets
+// with a tag, explain finds that out.
+func TestVLANDeviceItself(t *testing.T) {
+	h := newHost(t)
+	h.vlanDevice("eth1", "eth1.100", "id 100")
+	h.must("apply", "--interface", "eth1.100")
+	h.nothingLeft("--interface", "eth1.100")
+	h.Run(t, "ip", strings.Fields(fmt.Sprintf("route replace %s/32 via 198.51.100.254 dev eth1.100 onlink", crossCabinet))...)
+	if got := h.grows("eth1.100", func() { h.Send(t, crossCabinet, 5) }); len(got) != 1 || got["1:20"] != 5 {
+		t.Errorf("5 packets on the VLAN device: %v", got)
+	}
+	h.must("clear", "--interface", "eth1.100")
+	h.must("apply")
+	if out, code := h.try("explain", crossCabinet.String()); code != 0 {
+		t.Errorf("explain: exit %d\n%s", code, out)
+	}
+	h.TC("filter", "del", "dev", "eth1", "parent", "1:", "protocol", "802.1q", "pref", "12100")
+	if out, code := h.try("explain", crossCabinet.String()); code != 3 || !strings.Contains(out, "802.1q") {
+		t.Errorf("explain without the filter for packets with a tag: exit %d\n%s", code, out)
 	}
 }
