@@ -43,15 +43,13 @@ func (c *Cluster) namespace(name, congestion string) (*Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.congestion = congestion
 	c.namespaces = append(c.namespaces, n)
 	// Without IPv6 nobody looks for neighbours and routers, and without the metrics cache no connection learns from an earlier
 	// one, so that a measurement does not depend on what was before it.
 	values := map[string]string{
 		"ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1", "ipv4/tcp_no_metrics_save": "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0",
-	}
-	if congestion != "" {
-		values["ipv4/tcp_congestion_control"] = congestion
 	}
 	if err := n.sysctl(values); err != nil {
 		return nil, err

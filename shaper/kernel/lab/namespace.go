@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -28,6 +29,8 @@ const ownNamespace = "/proc/thread-self/ns/net"
 type Namespace struct {
 	name string
 	file *os.File
+	// congestion is the congestion control of the sockets opened here, "" for the kernel's default.
+	congestion string
 }
 
 // newNamespace makes a namespace on a thread of its own, which ends with the goroutine.
@@ -111,11 +114,15 @@ func (n *Namespace) sysctl(values map[string]string) error {
 
 // Listen opens a TCP port in the namespace.
 func (n *Namespace) Listen(ctx context.Context, at netip.AddrPort) (*net.TCPListener, error) {
-	var config net.ListenConfig
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var set error
+		err := raw.Control(func(fd uintptr) { set = n.setCongestion(int(fd)) })
+		return errors.Join(err, set)
+	}}
 	config.SetMultipathTCP(false)
 	var l net.Listener
 	err := n.Do(func() (err error) {
-		l, err = config.Listen(ctx, "tcp", at.String())
+		l, err = config.Listen(ctx, "tcp", at.String()) // what it accepts is like it
 		return err
 	})
 	if err != nil {
@@ -142,6 +149,9 @@ func (n *Namespace) dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, 
 	if err != nil {
 		return nil, err
 	}
+	if err := n.setCongestion(fd); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()})
 	file := os.NewFile(uintptr(fd), "tcp")
 	defer file.Close()
@@ -157,6 +167,18 @@ func (n *Namespace) dial(ctx context.Context, to netip.AddrPort) (*net.TCPConn, 
 	}
 	tcp := conn.(*net.TCPConn)
 	return tcp, tcp.SetNoDelay(true)
+}
+
+// setCongestion gives a socket the namespace's congestion control. The sysctl of a namespace takes only those that the machine allows to
+// everybody, a socket those that it has.
+func (n *Namespace) setCongestion(fd int) error {
+	if n.congestion == "" {
+		return nil
+	}
+	if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, n.congestion); err != nil {
+		return fmt.Errorf("use congestion control %s (see net.ipv4.tcp_available_congestion_control): %w", n.congestion, err)
+	}
+	return nil
 }
 
 // connected waits until a socket has connected.

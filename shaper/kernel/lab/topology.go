@@ -11,7 +11,7 @@ import (
 // Topology is a cluster: cabinets around one core.
 type Topology struct {
 	Cabinets []Cabinet
-	// Congestion is the congestion control of every TCP connection, "" for the kernel's default.
+	// Congestion is the congestion control of the TCP connections that the lab's sockets make, "" for the kernel's default.
 	Congestion string
 }
 

@@ -45,7 +45,7 @@ func (c *Cluster) Worker(args []string, log *os.File) (_ *Worker, err error) {
 	defer theirOut.Close()
 	files := []*os.File{theirIn, theirOut, log}
 	for _, h := range c.Hosts() {
-		args = append(args[:len(args):len(args)], h.Name+"="+h.Address.String())
+		args = append(args[:len(args):len(args)], strings.Join([]string{h.Name, h.Address.String(), h.congestion}, "="))
 		files = append(files, h.file)
 	}
 	process, err := c.start("/proc/self/exe", args, &os.ProcAttr{Env: os.Environ(), Files: files})
@@ -66,7 +66,8 @@ func (w *Worker) Close() error {
 func Guests(words []string) ([]Guest, error) {
 	var guests []Guest
 	for i, word := range words {
-		name, text, _ := strings.Cut(word, "=")
+		name, rest, _ := strings.Cut(word, "=")
+		text, congestion, _ := strings.Cut(rest, "=")
 		address, err := netip.ParseAddr(text)
 		if err != nil {
 			return nil, fmt.Errorf("server %q: %w", word, err)
@@ -77,7 +78,7 @@ func Guests(words []string) ([]Guest, error) {
 			return nil, fmt.Errorf("server %q: descriptor %d is no namespace", word, fd)
 		}
 		unix.CloseOnExec(fd)
-		guests = append(guests, Guest{Namespace: &Namespace{name: name, file: os.NewFile(uintptr(fd), name)}, Name: name, Address: address})
+		guests = append(guests, Guest{Namespace: &Namespace{name: name, file: os.NewFile(uintptr(fd), name), congestion: congestion}, Name: name, Address: address})
 	}
 	return guests, nil
 }

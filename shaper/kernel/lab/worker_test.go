@@ -117,6 +117,57 @@ func TestDial(t *testing.T) {
 	}
 }
 
+// TestCongestion: both ends of a connection have the topology's congestion control, and one that the kernel does not have is an error.
+func TestCongestion(t *testing.T) {
+	control := func(conn *net.TCPConn) (name string) {
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.Control(func(fd uintptr) { name, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) }); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range strings.Fields(string(text)) {
+		topology := two()
+		topology.Congestion = want
+		c := build(t, topology)
+		from, to := c.Host("hadoop01"), c.Host("hadoop03")
+		l, err := to.Listen(t.Context(), netip.AddrPortFrom(to.Address, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := from.Dial(t.Context(), l.Addr().(*net.TCPAddr).AddrPort())
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := l.AcceptTCP()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := control(conn), control(other); a != want || b != want {
+			t.Errorf("the ends of a connection have %s and %s, want %s", a, b, want)
+		}
+		conn.Close()
+		other.Close()
+		l.Close()
+	}
+	topology := two()
+	topology.Congestion = "nobody"
+	h := build(t, topology).Host("hadoop01")
+	if _, err := h.Dial(t.Context(), netip.MustParseAddrPort("10.0.12.12:1")); err == nil || !strings.Contains(err.Error(), "use congestion control nobody") {
+		t.Errorf("dial: %v", err)
+	}
+	if _, err := h.Listen(t.Context(), netip.AddrPortFrom(h.Address, 0)); err == nil || !strings.Contains(err.Error(), "use congestion control nobody") {
+		t.Errorf("listen: %v", err)
+	}
+}
+
 // TestMeter: what is sent is seen at the ports and uplinks on its way, in its direction, and nowhere else.
 func TestMeter(t *testing.T) {
 	c := build(t, two())

@@ -34,13 +34,13 @@ func TestMain(m *testing.M) {
 }
 
 // cluster has two servers in one cabinet, app01, and hadoop03 in another, behind an uplink with a limit.
-func cluster(t *testing.T, uplink lab.Limit) *lab.Cluster {
+func cluster(t *testing.T, uplink lab.Limit, congestion string) *lab.Cluster {
 	t.Helper()
 	t.Setenv(roleVariable, "1")
 	server := func(name, address string) lab.Server {
 		return lab.Server{Name: name, Address: netip.MustParseAddr(address)}
 	}
-	c, err := lab.Build(lab.Topology{Cabinets: []lab.Cabinet{
+	c, err := lab.Build(lab.Topology{Congestion: congestion, Cabinets: []lab.Cabinet{
 		{Name: "b12", Prefix: netip.MustParsePrefix("10.0.12.0/24"), Uplink: uplink,
 			Servers: []lab.Server{server("hadoop01", "10.0.12.11"), server("hadoop02", "10.0.12.12"), server("app01", "10.0.12.13")}},
 		{Name: "b13", Prefix: netip.MustParsePrefix("10.0.13.0/24"), Servers: []lab.Server{server("hadoop03", "10.0.13.11")}},
@@ -67,7 +67,7 @@ func progress(samples []Sample, pair Pair) (p Progress) {
 }
 
 func TestBulk(t *testing.T) {
-	c := cluster(t, lab.Limit{Rate: 8_000_000, Queue: 20 * time.Millisecond})
+	c := cluster(t, lab.Limit{Rate: 8_000_000, Queue: 20 * time.Millisecond}, "")
 	b, err := StartBulk(c, []string{KindBulk}, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestBulk(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	c := cluster(t, lab.Limit{Rate: 50_000_000})
+	c := cluster(t, lab.Limit{Rate: 50_000_000}, "")
 	service := func(kind Kind, to string, work time.Duration, answer int) Service {
 		return Service{Kind: kind, From: "app01", To: to, Every: 20 * time.Millisecond, Work: work, Answer: answer}
 	}
@@ -184,7 +184,7 @@ func TestRequests(t *testing.T) {
 
 // TestLost: requests that nobody answers are lost, not forgotten, and those that are answered late have their latency.
 func TestLost(t *testing.T) {
-	c := cluster(t, lab.Limit{})
+	c := cluster(t, lab.Limit{}, "")
 	never := Patience + time.Second
 	services := []Service{{Kind: Query, From: "app01", To: "hadoop03", Every: 50 * time.Millisecond, Work: never},
 		{Kind: Kept, From: "app01", To: "hadoop03", Every: 50 * time.Millisecond, Work: never},
