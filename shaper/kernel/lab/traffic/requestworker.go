@@ -71,9 +71,9 @@ func (w *requestWorker) ask(ctx context.Context, index int, s Service) {
 		w.under[q] = struct{}{}
 		w.mu.Unlock()
 		w.group.Go(func() {
+			start := Now() // before the timeout, so that none is over before it
 			ctx, cancel := context.WithTimeout(ctx, Patience)
 			defer cancel()
-			start := Now()
 			q.Answered = w.exchange(ctx, index, s)
 			q.Latency = Now() - start
 			w.mu.Lock()
