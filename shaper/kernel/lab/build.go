@@ -34,7 +34,7 @@ func Build(t Topology) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
-	return c, nil
+	return c, c.addPods(t)
 }
 
 // namespace makes a namespace with what all of them have: the loopback up, no IPv6, nothing that outlives a connection.

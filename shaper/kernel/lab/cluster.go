@@ -32,10 +32,10 @@ type Host struct {
 	cluster *Cluster
 }
 
-// Host finds a server by its name; nil if the topology has none of that name.
+// Host finds a server, or the pod of one (PodOf), by its name; nil if the topology has none of that name.
 func (c *Cluster) Host(name string) *Host { return c.hosts[name] }
 
-// Hosts are all servers, by name.
+// Hosts are all servers and pods, by name.
 func (c *Cluster) Hosts() []*Host {
 	return slices.SortedFunc(maps.Values(c.hosts), func(a, b *Host) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -77,7 +77,7 @@ func (c *Cluster) Uplink(cabinet string) (up, down Counters, err error) {
 	return up, down, err
 }
 
-// Port reads what the switch sent to the server h.
+// Port reads what the switch sent to the server h; a pod has no port.
 func (h *Host) Port() (Counters, error) { return h.cluster.switches[h.Cabinet].counters(h.Name) }
 
 // SetWire limits the wire of h anew, as a switch does whose port is set to another speed. It must have had a limit; what waits at

@@ -13,6 +13,8 @@ type Topology struct {
 	Cabinets []Cabinet
 	// Congestion is the congestion control of the TCP connections that the lab's sockets make, "" for the kernel's default.
 	Congestion string
+	// Pods is the network between the pods of servers that have some.
+	Pods PodNetwork
 }
 
 // Cabinet is a switch with an uplink to the core, and the servers at its ports.
@@ -32,6 +34,9 @@ type Server struct {
 	Address netip.Addr
 	// Wire limits each direction between server and switch.
 	Wire Limit
+	// Pods holds the addresses of the server's pods, of which the lab makes one, unless Topology.Pods is NoPods. The zero Prefix
+	// is a server without pods.
+	Pods netip.Prefix
 }
 
 // Limit is the rate of one direction of a wire. The zero Limit lets everything pass.
@@ -81,6 +86,7 @@ const maxName = 15
 
 // check finds what the kernel would take for something else, or refuse when half of the lab stands.
 func (t Topology) check() error {
+	var pods []Server
 	names := map[string]bool{bridge: true, uplink: true, "lo": true}
 	addresses := map[netip.Addr]string{}
 	name := func(s string) error {
@@ -117,6 +123,29 @@ func (t Topology) check() error {
 				return fmt.Errorf("server %s: address %s is that of %s", s.Name, s.Address, other)
 			}
 			addresses[s.Address] = s.Name
+			if s.Pods.IsValid() {
+				pods = append(pods, s)
+			}
+		}
+	}
+	return t.checkPods(pods)
+}
+
+// checkPods finds prefixes of pods that are not the pods' alone.
+func (t Topology) checkPods(servers []Server) error {
+	for i, s := range servers {
+		if !s.Pods.Addr().Is4() || s.Pods != s.Pods.Masked() || s.Pods.Bits() > 30 {
+			return fmt.Errorf("server %s: pods %s is no IPv4 prefix of 4 addresses or more without host bits", s.Name, s.Pods)
+		}
+		for _, c := range t.Cabinets {
+			if c.Prefix.Overlaps(s.Pods) {
+				return fmt.Errorf("server %s: pods %s overlap %s, the prefix of cabinet %s", s.Name, s.Pods, c.Prefix, c.Name)
+			}
+		}
+		for _, other := range servers[:i] {
+			if other.Pods.Overlaps(s.Pods) {
+				return fmt.Errorf("servers %s and %s: pods %s and %s overlap", other.Name, s.Name, other.Pods, s.Pods)
+			}
 		}
 	}
 	return nil
