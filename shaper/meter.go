@@ -71,10 +71,15 @@ func (m *Meter) Add(stats tc.Stats) {
 	m.kept = append(m.kept, r)
 }
 
-// Fill says in s what each class sends now: since the last reading that is not only just before stats.
+// Fill says in s what each class sends now, since the last reading that is not only just before stats, and what looks wrong in what was
+// sent since the first.
 func (m *Meter) Fill(s *Status, stats tc.Stats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	sent, over := m.since(stats)
+	if text := hint(s, sent, over); text != "" {
+		s.Hints = append(s.Hints, text)
+	}
 	for i := len(m.kept) - 1; i >= 0; i-- {
 		before := m.kept[i]
 		over := stats.Time.Sub(before.at)
@@ -94,6 +99,23 @@ func (m *Meter) Fill(s *Status, stats tc.Stats) {
 		}
 		return
 	}
+}
+
+// since is what the classes sent since the oldest reading, by classid; without one that says something, all that they ever sent, over a
+// time that is not known.
+func (m *Meter) since(stats tc.Stats) (sent map[string]uint64, over time.Duration) {
+	var before sample
+	if len(m.kept) > 0 && stats.Time.Sub(m.kept[0].at) >= meterLeast {
+		before = m.kept[0]
+		over = stats.Time.Sub(before.at)
+	}
+	sent = make(map[string]uint64, len(stats.Classes))
+	for _, c := range stats.Classes {
+		if was := before.sent[c.Class.ID]; c.SentBytes >= was {
+			sent[c.Class.ID.String()] = c.SentBytes - was
+		}
+	}
+	return sent, over
 }
 
 // rateOf is bytes in a time as bits per second.

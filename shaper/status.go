@@ -32,6 +32,8 @@ type Snapshot struct {
 	// Foreign is what stands beside our shaping and is not ours.
 	Foreign []string
 	Classes []ClassInfo
+	// DefaultClass is the class of all that no rule matches.
+	DefaultClass string
 	// RuleMatches is what the filters of each rule matched since the process began, as of the last reading of the filters, which
 	// is Resync old at most; nil where the kernel does not count (CONFIG_CLS_U32_PERF).
 	RuleMatches []RuleMatch
@@ -64,7 +66,7 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 	}
 	s.Warnings = append(s.Warnings, desired.Warnings...)
 	s.Node, s.Cabinet, s.Datacenter = desired.Node.Name, desired.Node.Cabinet, desired.Node.Datacenter
-	s.Layout, s.Classes = desired.Plan.Layout, nil
+	s.Layout, s.Classes, s.DefaultClass = desired.Plan.Layout, nil, in.Config.DefaultClass
 	s.LinkRate, s.Overrides = desired.LinkRate, OverridesOf(desired.Overrides)
 	for _, c := range desired.Plan.Classes {
 		s.Classes = append(s.Classes, ClassInfo{Name: c.Name, Class: c.Class, Leaf: c.Leaf != nil, Destinations: c.Destinations})
@@ -100,19 +102,22 @@ type Status struct {
 	// Time is when the counters were read.
 	Time time.Time `json:"time"`
 	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
-	Daemon      bool         `json:"daemon"`
-	InSync      bool         `json:"in_sync"`
-	Reason      string       `json:"reason,omitempty"`
-	InterfaceUp bool         `json:"interface_up"`
-	Contended   bool         `json:"contended"`
-	LastReload  *Reload      `json:"last_reload"`
-	LastSuccess *time.Time   `json:"last_reload_success,omitempty"`
-	Servers     int          `json:"inventory_servers"`
-	Warnings    []string     `json:"warnings,omitempty"`
-	Foreign     []string     `json:"foreign,omitempty"`
-	Direct      uint64       `json:"direct_packets"`
-	Layout      string       `json:"layout"`
-	Filters     []FilterCost `json:"filters,omitempty"`
+	Daemon      bool       `json:"daemon"`
+	InSync      bool       `json:"in_sync"`
+	Reason      string     `json:"reason,omitempty"`
+	InterfaceUp bool       `json:"interface_up"`
+	Contended   bool       `json:"contended"`
+	LastReload  *Reload    `json:"last_reload"`
+	LastSuccess *time.Time `json:"last_reload_success,omitempty"`
+	Servers     int        `json:"inventory_servers"`
+	Warnings    []string   `json:"warnings,omitempty"`
+	Foreign     []string   `json:"foreign,omitempty"`
+	// Hints are what is in order and looks wrong all the same.
+	Hints        []string     `json:"hints,omitempty"`
+	DefaultClass string       `json:"default_class"`
+	Direct       uint64       `json:"direct_packets"`
+	Layout       string       `json:"layout"`
+	Filters      []FilterCost `json:"filters,omitempty"`
 	// LinkRate is what percentages are of, 0 where that is unknown.
 	LinkRate  uint64           `json:"link_rate_bits_per_second"`
 	Overrides []OverrideStatus `json:"overrides"`
@@ -122,6 +127,12 @@ type Status struct {
 	// Top are the destinations that most was sent to of late, where the kernel counts hits (CONFIG_CLS_U32_PERF).
 	Top []Matched `json:"top_destinations,omitempty"`
 }
+
+// What a class may be: one with classes below, or one with a queue.
+const (
+	kindInner = "inner"
+	kindLeaf  = "leaf"
+)
 
 // ClassStatus is a class with what the kernel counted for it.
 type ClassStatus struct {
@@ -157,6 +168,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
+		DefaultClass: snap.DefaultClass,
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload
@@ -170,9 +182,9 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	}
 	for _, c := range snap.Classes {
 		counted, ok := standing[c.Class.ID]
-		kind := "inner"
+		kind := kindInner
 		if c.Leaf {
-			kind = "leaf"
+			kind = kindLeaf
 		}
 		s.Classes = append(s.Classes, ClassStatus{
 			Name: c.Name, ClassID: c.Class.ID.String(), Kind: kind, Parent: c.Class.Parent.String(),

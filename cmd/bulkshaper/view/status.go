@@ -73,6 +73,9 @@ func StatusHead(st screen.Style, s Status) []string {
 	for _, foreign := range s.Foreign {
 		add(st.Warn("not ours") + ", stays: " + foreign)
 	}
+	for _, h := range s.Hints {
+		add(st.Warn("IS THAT MEANT?") + " " + h)
+	}
 	lines = append(lines, reload(st, s)...)
 	if n := len(s.Warnings); n > 0 {
 		add(st.Warn(screen.Count(n, "warning")) + ", for example: " + s.Warnings[0] + " (`bulkshaper check` tells all)")
