@@ -50,7 +50,7 @@ func hint(s *Status, sent map[string]uint64, over time.Duration) string {
 	text := fmt.Sprintf("%.1f %% of what was sent %s is in the default class %s %s, where what the inventory does not name goes", 100*float64(unnamed)/float64(all),
 		span, where.Name, where.ClassID)
 	if where.Destinations > 0 {
-		text += fmt.Sprintf(", besides the %d destinations that rules put there", where.Destinations)
+		text += fmt.Sprintf(", besides what rules put there (%d of the inventory's destinations)", where.Destinations)
 	}
 	return text + ": if that is not meant, the inventory lacks addresses, or prefixes of pods on a network that routes them; `bulkshaper explain ADDRESS` tells of each"
 }

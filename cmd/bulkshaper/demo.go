@@ -30,16 +30,19 @@ although no port is full; every bulk port slowed tenfold; the daemon on every no
 nodes, with fixed rates and with shares; and an edit of the inventory. --out FOLDER draws it, as incident.svg and incident.png, and
 writes the figures to incident.json.
 
+--scenario pods copies between pods over the networks that clusters have: the host's, VXLAN, routed pods, a mixture of both, IPIP. It
+shows which class each was counted in beside what explain says, and how status tells that the inventory lacks the pods' prefixes.
+
 It is a test of its own as well: where something is not as it should be it says so and exits with 1. Where the machine was too busy
 for a measurement to mean anything it says "not measurable", and exits with 1 as well. It needs root, or a machine that lets its
 users make user namespaces.`,
-		Example: "  bulkshaper demo\n  bulkshaper demo --rate 50mbit --format json\n  bulkshaper demo --scenario incident --out /tmp/incident",
+		Example: "  bulkshaper demo\n  bulkshaper demo --rate 50mbit --format json\n  bulkshaper demo --scenario incident --out /tmp/incident\n  bulkshaper demo --scenario pods",
 		Args:    cobra.NoArgs,
 	}
 	flags := c.Flags()
 	duration := flags.Duration("duration", 5*time.Second, "how long to measure")
 	rate := flags.String("rate", "100mbit", "the rate of the nodes' links: less for a slow machine")
-	scenario := flags.String("scenario", "", "a story instead: incident")
+	scenario := flags.String("scenario", "", "a story instead: incident or pods")
 	out := flags.String("out", "", "`folder` for the story's picture and figures")
 	congestion := flags.String("congestion", "", "the story's TCP congestion control (default: the kernel's)")
 	short := flags.Bool("short", false, "measure the phases of the story for two seconds only: enough for the verdict")
@@ -53,7 +56,7 @@ users make user namespaces.`,
 		case "":
 			for _, name := range []string{"out", "congestion", "short"} {
 				if flags.Changed(name) {
-					return wrong(fmt.Errorf("--%s is for --scenario incident", name))
+					return wrong(fmt.Errorf("--%s is for a scenario", name))
 				}
 			}
 			link, err := tc.ParseBitRate(*rate)
@@ -81,8 +84,19 @@ users make user namespaces.`,
 			options.congestion, options.out, options.json = *congestion, *out, format.value == "json"
 			s := &story{options: options, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
 			tell = s.run
+		case "pods":
+			for _, name := range []string{"rate", "duration", "out", "congestion"} {
+				if flags.Changed(name) {
+					return wrong(fmt.Errorf("--%s is not for --scenario pods", name))
+				}
+			}
+			s := &podStory{settle: 2 * time.Second, window: 4 * time.Second, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
+			if *short {
+				s.settle, s.window = time.Second, 1500*time.Millisecond
+			}
+			tell = s.run
 		default:
-			return wrong(fmt.Errorf("--scenario %q: there is one, incident", *scenario))
+			return wrong(fmt.Errorf("--scenario %q: there are incident and pods", *scenario))
 		}
 		err := tell(c.Context())
 		if errors.Is(err, lab.ErrPermission) && os.Geteuid() != 0 {
