@@ -76,6 +76,7 @@ type Loop struct {
 	contention contention
 	retry      retry
 	draining   map[tc.Handle]time.Time
+	ahead      <-chan observation // nil where none is under way
 	over       overrides
 
 	loading   bool

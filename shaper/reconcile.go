@@ -33,7 +33,7 @@ func (l *Loop) reconcile(ctx context.Context, cause string) error {
 	pass, cancel := context.WithTimeout(context.WithoutCancel(ctx), passTimeout)
 	defer cancel()
 
-	state, err := l.Kernel.Observe(pass)
+	state, err := l.observe(pass)
 	if err != nil {
 		return l.unobserved(err)
 	}

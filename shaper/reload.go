@@ -49,6 +49,8 @@ func (l *Loop) take(ctx context.Context, done loadResult) {
 	unchanged := err == nil && l.Snapshot().LastReload.Result == ReloadSuccess && sameInput(l.input, done.input)
 	var desired *Desired
 	if err == nil && !unchanged && l.desired != nil {
+		l.lookAhead(ctx)
+		defer l.lookNoMore()
 		desired, err = Desire(done.input, l.Hostname, l.facts, l.over.list()...)
 	}
 	switch {
