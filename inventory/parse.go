@@ -59,6 +59,7 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 	shared := make(chan Problems, 1)
 	go func(live []*record) { shared <- sharedAddresses(live) }(live)
 	warnings = append(warnings, similarCabinets(live)...)
+	warnings = append(warnings, oddStatuses(live)...)
 	byFile := live
 	// In the order that the inventory will have, so that their names need one index only.
 	live = slices.Clone(live)

@@ -63,7 +63,7 @@ func sameIdentity(a, b *record) bool {
 	plain := func(r *record) bool {
 		return !r.broken && !r.retired && len(r.problems) == 0 && len(r.warnings) == 0
 	}
-	return plain(a) && plain(b) && a.server.File == b.server.File && a.server.Name == b.server.Name && slices.Equal(a.server.Names, b.server.Names)
+	return plain(a) && plain(b) && a.status == b.status && a.server.File == b.server.File && a.server.Name == b.server.Name && slices.Equal(a.server.Names, b.server.Names)
 }
 
 // takesFromOthers tells whether r has an address or prefix that a, which it was before, had not, and another of records has.

@@ -14,6 +14,8 @@ type record struct {
 	server *Server
 	// retired servers are known by name and are nothing else.
 	retired bool
+	// status is what a status says that is neither known as live nor as gone; "" for none. Such a server counts as live.
+	status string
 	// broken says that problems kept the file from being understood: the server then goes by the file's own name.
 	broken bool
 	// namePlace is where the name stands; zero if it is the file's. addressPlaces and prefixPlaces go with the server's lists.

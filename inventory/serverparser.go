@@ -212,9 +212,12 @@ func (p *serverParser) retired() bool {
 			p.wrong(m, &fault{"status is " + describe(m.value), "write a word in quotes, or name the right key in inventory.fields.status"})
 			continue
 		}
-		switch strings.ToLower(strings.TrimSpace(m.value.Str)) {
-		case "decommissioned", "offline", "retired":
+		word := strings.ToLower(strings.TrimSpace(m.value.Str))
+		if slices.Contains(goneWords(), word) {
 			return true
+		}
+		if !slices.Contains(liveWords(), word) {
+			p.record.status = unique.Make(abbreviate(word)).Value()
 		}
 	}
 	return false

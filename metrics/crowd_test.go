@@ -58,6 +58,8 @@ func TestCrowd(t *testing.T) {
 // TestCrowdThatSaysNothing has clients that connect and say nothing, that begin a request and stop, and that never read a large answer:
 // they cost no more than the limit, and a health check is answered as if they were not there, but for the time that it takes to see
 // that nothing moves.
+//
+// PROMISES.md: A crowd connects and says nothing, or never reads
 func TestCrowdThatSaysNothing(t *testing.T) {
 	huge := make([]byte, 8<<20) // more than the socket buffers hold; one for all
 	mux := http.NewServeMux()

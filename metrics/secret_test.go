@@ -13,6 +13,8 @@ import (
 
 // TestNothingOfTheWebConfigIsTold breaks web configs so that decoders would quote them. The secret is in no error, no line of the log and
 // no answer, and a file that is broken while it serves is told of once, and again when it is broken otherwise.
+//
+// PROMISES.md: The web config is broken while it serves
 func TestNothingOfTheWebConfigIsTold(t *testing.T) {
 	const secret = "swordfish"
 	path := filepath.Join(t.TempDir(), "web.yml")

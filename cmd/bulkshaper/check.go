@@ -141,7 +141,25 @@ func checkNode(ctx context.Context, in shaper.Input) (about string, warnings []i
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("on %s: %s, %s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination")), append(warnings, notedBy(in, node, facts, desired)...), nil
+	about = fmt.Sprintf("on %s: %s, %s%s", node.Name, count(len(desired.Plan.Classes), "class"), count(len(desired.Plan.Destinations), "destination"), promised(desired))
+	return about, append(warnings, notedBy(in, node, facts, desired)...), nil
+}
+
+// promised says how much of the link the classes that stand directly on it are promised, where that is more than there is. It is no
+// warning: the packaged classes have it so, and while all of them send, the link decides.
+func promised(desired *shaper.Desired) string {
+	var sum tc.BitRate
+	for _, c := range desired.Plan.Classes {
+		if c.Class.Parent == tc.Root || c.Class.Parent == desired.Plan.Root.Handle {
+			if c.Name != tc.ControlName { // a little, at the rate of the default class
+				sum += c.Class.Rate
+			}
+		}
+	}
+	if desired.LinkRate == 0 || sum <= desired.LinkRate {
+		return ""
+	}
+	return fmt.Sprintf("; the rates of its classes add up to %.0f%% of the link", 100*float64(sum)/float64(desired.LinkRate))
 }
 
 // linkFacts is what is known of the interface; without it those of a common Ethernet card stand in.

@@ -91,10 +91,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long: `bulkshaper gives the packets that this node sends their share of the link: servers in the same cabinet most of it, bulk
 servers in other cabinets little, priority roles and everybody else a class of their own. It reads who is who from the
 inventory, and puts HTB classes and u32 filters on the bulk interface.`,
+		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -103,6 +105,7 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
 		clearCommand(), confirmCommand(), guardCommand(), overrideCommand(), historyCommand(), demoCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
+	hideUnused(root)
 	usageErrors(root)
 	return root
 }

@@ -32,6 +32,11 @@ func version() string {
 	return "devel"
 }
 
+// versionLine is what `version` and --version say.
+func versionLine() string {
+	return fmt.Sprintf("bulkshaper %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -39,7 +44,7 @@ func versionCommand() *cobra.Command {
 		Example: "  bulkshaper version",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "bulkshaper %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine())
 			return err
 		},
 	}

@@ -124,6 +124,8 @@ func remove(t *testing.T, path string) {
 }
 
 // TestWithoutPrivilege runs as a user who may read but not change: plan, check, explain and status answer, apply says what is missing.
+//
+// PROMISES.md: The daemon has no CAP_NET_ADMIN
 func TestWithoutPrivilege(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
