@@ -15,6 +15,7 @@ const (
 	missed   verdict = "NO"
 	reported verdict = "-" // there is nothing to reach
 	failed   verdict = "FAILED"
+	absent   verdict = "absent" // the kernel lacks what is measured
 )
 
 // figure is a row of the table. It is judged by its ratio, or where there is no baseline by its value.

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	program := flags.String("program", "bin/bulkshaper", "the program to measure")
 	output := flags.String("json", "", "also write the figures to this file")
 	layout := flags.String("layout", "hash", "the layout of filters")
-	only := flags.String("only", "", "only the figures whose group begins so: packet, list, install, messages, daemon, repair, goodput")
+	only := flags.String("only", "", "only the figures whose group begins so: packet, list, install, messages, daemon, repair, goodput, costs")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}
@@ -121,11 +121,12 @@ func printTable(w io.Writer, figures []figure, took time.Duration) error {
 	fmt.Fprintln(table, "FIGURE\tVALUE\tBASELINE\tRATIO\tTO REACH\t\t95 %\tNOTE")
 	for _, f := range figures {
 		value, base, ratio, limit, span := "", "", "", "", ""
-		if f.Verdict != failed {
+		taken := f.Verdict != failed && f.Verdict != absent
+		if taken {
 			value = strings.TrimSpace(number(f.Value) + " " + f.Unit)
 			span = number(f.Low) + "-" + number(f.High)
 		}
-		if f.Against != "" {
+		if f.Against != "" && taken {
 			base = strings.TrimSpace(fmt.Sprintf("%s %s (%s)", number(f.Baseline), f.Unit, f.Against))
 			ratio = number(f.Ratio)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/tc"
@@ -19,10 +20,15 @@ type sizes struct {
 	repeats int
 	// idle is how many seconds stand for a minute.
 	idle int
+	// settle is how long a flow runs before it is measured, window how long that takes, costRepeats how often, and exchanges how many
+	// questions are asked each time.
+	settle, window         time.Duration
+	costRepeats, exchanges int
 }
 
 func fullSizes() sizes {
-	return sizes{few: 10, some: 10_000, many: 100_000, rounds: 24, packets: 20_000, repeats: 9, idle: 20}
+	return sizes{few: 10, some: 10_000, many: 100_000, rounds: 24, packets: 20_000, repeats: 9, idle: 20,
+		settle: costSettle, window: costWindow, costRepeats: 3, exchanges: 200}
 }
 
 // runner takes the figures one after the other.
@@ -42,7 +48,7 @@ func (r *runner) run(ctx context.Context, only string) {
 		take func(context.Context)
 	}{
 		{"packet", r.packetFigures}, {"list", r.listFigures}, {"install", r.installFigures}, {"messages", r.messageFigures},
-		{"daemon", r.daemonFigures}, {"repair", r.repairFigures}, {"goodput", r.goodputFigures},
+		{"daemon", r.daemonFigures}, {"repair", r.repairFigures}, {"goodput", r.goodputFigures}, {"costs", r.costFigures},
 	} {
 		if strings.HasPrefix(group.name, only) {
 			group.take(ctx)
