@@ -93,7 +93,7 @@ func TestConfirmComesBack(t *testing.T) {
 			h.must(h.args("apply", "--layout", layout)...)
 			before, filters := h.standing(), h.TC("filter", "show", "dev", "eth1")
 			h.change()
-			h.must(h.args("apply", "--layout", layout, "--confirm", "1s")...)
+			h.must(h.args("apply", "--layout", layout, "--confirm", "4s")...)
 			if h.classRate("1:10") != "700Mbit" || h.standing() == before {
 				t.Fatal("the new shaping does not stand")
 			}

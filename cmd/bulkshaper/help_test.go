@@ -128,7 +128,9 @@ func runExample(t *testing.T, line string) {
 			t.Errorf("%s: exit %d", line, code)
 		}
 		return
-	case flag("history", "confirm"): // the daemon is asked
+	case flag("confirm"):
+		h.must("apply", "--confirm", "60s", "--config", config, "--run-dir", dir)
+	case flag("history"): // the daemon is asked
 		d := &daemonHost{host: h, dir: dir}
 		d.launch()
 	case flag("override") && flag("clear"):

@@ -203,8 +203,9 @@ func TestMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Some 350 segments, each of which may be acknowledged on its own, in 66 bytes.
 	near := func(what string, bytes, want uint64) {
-		if bytes < want || bytes > want+want/4+10_000 {
+		if bytes < want || bytes > want+want/4+30_000 {
 			t.Errorf("%s: %d bytes, want about %d", what, bytes, want)
 		}
 	}
