@@ -50,7 +50,7 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
-	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./cmd/bulkshaper/scenario ./inventory
+	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory
 	$(GO) test -tags system -count=1 -timeout 60m -v -run TestSoak ./cmd/bulkshaper
 	$(GO) test -tags system,alone -count=1 -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper
 

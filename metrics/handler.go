@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"html/template"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -28,13 +28,15 @@ type HandlerOptions struct {
 	Ready, Healthy func() error
 	// History gives the last events, oldest first; a missing one gives none.
 	History func() []shaper.Event
+	// Oracle answers what the page asks of the plan; without one there is nothing to ask.
+	Oracle Oracle
 	// Log hears of what could not be served.
 	Log     *zap.Logger
 	Version string
 }
 
-// NewHandler serves /metrics, /-/healthy, /-/ready, /api/v1/status, /api/v1/rates, /api/v1/history and an index. Nothing that it serves changes anything, and
-// only GET and HEAD are answered.
+// NewHandler serves /metrics, /-/healthy, /-/ready, what is below /api/v1/, and at / a page for people. Nothing that it serves changes
+// anything, and only GET and HEAD are answered.
 func NewHandler(o HandlerOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", newScrapeHandler(o.Gatherer, o.Log))
@@ -47,7 +49,12 @@ func NewHandler(o HandlerOptions) http.Handler {
 		})
 	}
 	mux.Handle("GET /api/v1/history", historyHandler(o))
-	mux.Handle("GET /{$}", indexHandler(o))
+	if o.Oracle != nil {
+		mux.Handle("GET /api/v1/explain", explainHandler(o))
+		mux.Handle("GET /api/v1/rules", rulesHandler(o))
+	}
+	mux.Handle("GET /{$}", pageHandler())
+	mux.Handle("GET /page/", pageHandler())
 	return http.MaxBytesHandler(secure(mux), 0) // nobody has to send us a body
 }
 
@@ -93,6 +100,7 @@ func statusHandler(o HandlerOptions) http.Handler {
 		if o.Meter != nil {
 			o.Meter.Fill(&status, stats)
 		}
+		limitWarnings(r, &status)
 		writeJSON(w, http.StatusOK, status)
 	})
 }
@@ -106,12 +114,22 @@ type HistoryAnswer struct {
 }
 
 func historyHandler(o HandlerOptions) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		snap := o.Source.Snapshot()
 		answer := HistoryAnswer{Interface: snap.Interface, Node: snap.Node, Events: []shaper.Event{}}
 		if o.History != nil {
 			answer.Events = append(answer.Events, o.History()...)
 			slices.Reverse(answer.Events)
+		}
+		// Events only come, so that the last one says whether there is anything new.
+		tag := `"none"`
+		if len(answer.Events) > 0 {
+			tag = fmt.Sprintf(`"%d-%d"`, len(answer.Events), answer.Events[0].Time.UnixNano())
+		}
+		w.Header().Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
 		}
 		writeJSON(w, http.StatusOK, answer)
 	})
@@ -125,26 +143,3 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	e.SetIndent("", "  ")
 	_ = e.Encode(v) // the values are plain: what fails is the connection, and its owner knows
 }
-
-// indexHandler is a plain list of what there is to read.
-func indexHandler(o HandlerOptions) http.Handler {
-	page := template.Must(template.New("index").Parse(indexPage))
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		snap := o.Source.Snapshot()
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Execute(w, map[string]string{"Version": o.Version, "Node": snap.Node, "Interface": snap.Interface})
-	})
-}
-
-const indexPage = `<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>bulkshaper</title></head><body>
-<h1>bulkshaper {{.Version}}</h1>
-<p>{{.Node}} {{.Interface}}</p>
-<ul>
-<li><a href="metrics">metrics</a></li>
-<li><a href="api/v1/status">status</a></li>
-<li><a href="-/healthy">healthy</a></li>
-<li><a href="-/ready">ready</a></li>
-</ul>
-</body></html>
-`

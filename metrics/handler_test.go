@@ -129,15 +129,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestIndexEscapes(t *testing.T) {
-	source := incident()
-	source.snap.Node = `<script>alert("x")</script>`
-	body := ask(testHandler(source), "GET", "/").Body.String()
-	if strings.Contains(body, "<script") || !strings.Contains(body, "bulkshaper v1.2.3") || !strings.Contains(body, `href="metrics"`) {
-		t.Errorf("index:\n%s", body)
-	}
-}
-
 // TestBrokenCollector: a collector that fails takes its own metrics away, no others, and is logged.
 func TestBrokenCollector(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)

@@ -50,6 +50,7 @@ type Options struct {
 type Loop struct {
 	Options
 	snapshot  atomic.Pointer[Snapshot]
+	known     atomic.Pointer[known]
 	began     time.Time
 	heartbeat atomic.Int64 // of Run, nanoseconds since began by the monotonic clock
 

@@ -88,6 +88,7 @@ func (l *Loop) adopt(desired *Desired, facts plan.Facts) {
 	l.desired, l.desiredErr, l.planned, l.facts = desired, nil, true, facts
 	l.settled = false // what differs now is our own wish, not drift
 	l.dropOverrides(desired.Refused)
+	l.known.Store(&known{l.input, desired})
 	l.publish(func(s *Snapshot) { s.describe(l.input, desired) })
 }
 

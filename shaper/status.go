@@ -111,7 +111,9 @@ type Status struct {
 	LastSuccess *time.Time `json:"last_reload_success,omitempty"`
 	Servers     int        `json:"inventory_servers"`
 	Warnings    []string   `json:"warnings,omitempty"`
-	Foreign     []string   `json:"foreign,omitempty"`
+	// WarningsTotal is how many there are, also where not all are told.
+	WarningsTotal int      `json:"warnings_total"`
+	Foreign       []string `json:"foreign,omitempty"`
 	// Hints are what is in order and looks wrong all the same.
 	Hints        []string     `json:"hints,omitempty"`
 	DefaultClass string       `json:"default_class"`
@@ -165,7 +167,7 @@ type ClassStatus struct {
 func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
 		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Datacenter: snap.Datacenter, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
-		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings,
+		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings, WarningsTotal: len(snap.Warnings),
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
 		DefaultClass: snap.DefaultClass,

@@ -114,7 +114,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	meter := shaper.NewMeter(loop.Stats)
 	group.Go(func() error { meter.Run(ctx); return nil })
 	handler := metrics.NewHandler(metrics.HandlerOptions{
-		Gatherer: registry, Source: loop, Meter: meter, Ready: func() error { return readyError(notifier, loop.Snapshot()) }, Healthy: healthy(loop), History: history.Events, Log: log, Version: version(),
+		Gatherer: registry, Source: loop, Meter: meter, Ready: func() error { return readyError(notifier, loop.Snapshot()) }, Healthy: healthy(loop), History: history.Events, Oracle: loop, Log: log, Version: version(),
 	})
 	for _, where := range []metrics.ServeOptions{
 		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},
