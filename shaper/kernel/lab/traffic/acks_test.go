@@ -23,6 +23,10 @@ import (
 // ackRate is the rate of the class with the copies, little enough for an emulated machine.
 const ackRate = tc.BitRate(10_000_000)
 
+// ackFlows is the number of connections each way, as a shuffle has. A connection of the node itself keeps no more than a few packets in its
+// class (TCP small queues), so that with four of them the queue is short, whatever its limit.
+const ackFlows = 100
+
 // TestAcknowledgements measures when a class for acknowledgements is needed: two nodes copy to each other, so that the acknowledgements
 // of each copy go where the other copy's data goes. With -v it prints the table.
 func TestAcknowledgements(t *testing.T) {
@@ -71,7 +75,7 @@ func acknowledgements(t *testing.T, control string) {
 					name = fmt.Sprintf("%s of %d", leaf.Kind, limit)
 				}
 			}
-			if err := b.Set([]Copy{{pairs[0], 4, 0}, {pairs[1], 4, 0}}); err != nil {
+			if err := b.Set([]Copy{{pairs[0], ackFlows, 0}, {pairs[1], ackFlows, 0}}); err != nil {
 				t.Fatal(err)
 			}
 			begin := Now() + 4*time.Second
