@@ -24,6 +24,10 @@ const (
 	// storyDisk is how fast the copies within a cabinet are read: more than their class's rate, and so little that no port is full
 	// without shaping.
 	storyDisk = 28_000_000 // bits of payload per second
+	// storyMapper is how fast a copy from one node to another across the cabinets is read: together much more than the uplink takes, and
+	// into one node never so much that its port is full. Without it that would be left to luck: of BBR's connections one may keep half
+	// of the uplink for seconds.
+	storyMapper = 9_000_000 // bits of payload per second
 	// storyFlows is the number of connections of a copy across the cabinets.
 	storyFlows = 3
 )
@@ -150,7 +154,7 @@ func (s *story) copies() []traffic.Copy {
 	for _, from := range s.inUse {
 		for _, to := range s.inUse {
 			if storyServerOf(from).cabinet != storyServerOf(to).cabinet {
-				all = append(all, traffic.Copy{Pair: traffic.Pair{From: from, To: to}, Flows: storyFlows})
+				all = append(all, traffic.Copy{Pair: traffic.Pair{From: from, To: to}, Flows: storyFlows, Pace: storyMapper})
 			}
 		}
 	}

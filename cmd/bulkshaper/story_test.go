@@ -182,8 +182,14 @@ func TestStoryCluster(t *testing.T) {
 	if need := 4 * storyLink; need <= storyUplink {
 		t.Errorf("a cabinet's nodes send %s, which fits into the uplink", need)
 	}
-	if port := storyDisk/payloadShare/float64(storyLink) + float64(storyUplink)/4/float64(storyLink); port > mostFullPort {
-		t.Errorf("a port is %.0f %% full without shaping", 100*port)
+	if port := (storyDisk + 4*storyMapper) / payloadShare / float64(storyLink); port > mostFullPort-0.1 {
+		t.Errorf("a port may be %.0f %% full without shaping", 100*port)
+	}
+	if offered := 4 * 4 * storyMapper / payloadShare; offered < 1.3*float64(storyUplink) {
+		t.Errorf("a cabinet is offered %.0f bit/s, which hardly fills its uplink", offered)
+	}
+	if least := float64(storyLink) * storyCross / 100 / 4; storyMapper < 1.3*least {
+		t.Errorf("the copies are read hardly faster than their classes allow")
 	}
 	if within := float64(storyLink) * storySame / 100 * payloadShare; storyDisk < within {
 		t.Errorf("the copy within a cabinet is read with less than its class allows")

@@ -88,7 +88,7 @@ func acknowledgements(t *testing.T, control string) {
 			}
 			worse[i] = min(shares[0], shares[1])
 			p := progress([]Sample{last}, pairs[0])
-			t.Logf("%-14s ack_class %-4q: %5.1f %% and %5.1f %% of the payload limit, round trip %s", name, ackClass, 100*worse[i],
+			t.Logf("finding: %-14s ack_class %-6q: %5.1f %% and %5.1f %% of the payload limit, round trip %s", name, ackClass, 100*worse[i],
 				100*max(shares[0], shares[1]), p.RTT.Round(time.Millisecond))
 			if err := b.Set(nil); err != nil {
 				t.Fatal(err)
