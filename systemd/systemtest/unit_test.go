@@ -293,6 +293,26 @@ func life(t *testing.T, c *container) {
 		}
 	})
 
+	step("what root overrides the daemon's user follows, over a restart, and ends", func(t *testing.T) {
+		before := c.classes(t)[cross].rate
+		if out := c.run(t, "bulkshaper", "override", "cross-cabinet", "rate=7mbit", "--for", "1h", "--why", "copy"); !strings.Contains(out, "the daemon follows") {
+			t.Errorf("it said:\n%s", out)
+		}
+		c.run(t, "systemctl", "restart", "bulkshaper.service")
+		c.active(t)
+		if rate := c.classes(t)[cross].rate; rate != "7Mbit" {
+			t.Errorf("after a restart class %s has a rate of %s", cross, rate)
+		}
+		c.run(t, "bulkshaper", "override", "cross-cabinet", "rate=6mbit", "--for", "2s")
+		eventually(t, "it ends by itself, and the daemon takes it out of root's file", func() error {
+			file := c.run(t, "cat", "/run/bulkshaper/overrides.state")
+			if rate := c.classes(t)[cross].rate; rate != before || strings.Contains(file, "6mbit") {
+				return fmt.Errorf("rate %s, file %s", rate, file)
+			}
+			return nil
+		})
+	})
+
 	step("stopped, it leaves the shaping", func(t *testing.T) {
 		before := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1")
 		c.run(t, "systemctl", "stop", "bulkshaper.service")
