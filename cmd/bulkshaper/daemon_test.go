@@ -75,13 +75,14 @@ func (d *daemonHost) waitFor(text string) string {
 	}
 }
 
-// status asks the daemon at its socket, as the command does.
-func (d *daemonHost) status() shaper.Status {
+// status asks the daemon at its socket, as the command does. The shaping stands before anybody can ask, so it waits for an answer.
+func (d *daemonHost) status() (s shaper.Status) {
 	d.host.t.Helper()
-	s, err := daemonAsker(filepath.Join(d.dir, socketName))(d.host.t.Context())
-	if err != nil {
-		d.host.t.Fatal(err)
-	}
+	eventually(d.host.t, "an answer at the daemon's socket", func() (answered bool) {
+		var err error
+		s, err = daemonAsker(filepath.Join(d.dir, socketName))(d.host.t.Context())
+		return err == nil
+	})
 	return s
 }
 
