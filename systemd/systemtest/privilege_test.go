@@ -194,6 +194,7 @@ func TestUnitIsAsTightAsItMayBe(t *testing.T) {
 	}
 
 	t.Run("secrets come as credentials", func(t *testing.T) {
+		c.run(t, "systemctl", "stop", "bulkshaper.service") // which would give them away again
 		c.run(t, "chown", "root", "/etc/bulkshaper/roles.json")
 		secret := filepath.Join(etc, "web.yml")
 		if err := os.WriteFile(secret, []byte("basic_auth_users: {prometheus: $2a$04$F5CfTBTj2x83p7PMbop.Z.Wue8hXeWInytBBBa.NHTKUHruk2fkWm}\n"), 0o600); err != nil {
