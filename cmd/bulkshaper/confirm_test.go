@@ -120,6 +120,38 @@ func TestConfirmComesBack(t *testing.T) {
 	}
 }
 
+// TestConfirmMakesTheRootAnew: what was comes back also where it takes a new root: another default class, a root that is removed
+// meanwhile by us or by another hand.
+func TestConfirmMakesTheRootAnew(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(h *confirmHost){
+		"default class": func(*confirmHost) {},
+		"clear":         func(h *confirmHost) { h.must(h.args("clear")...) },
+		"removed":       func(h *confirmHost) { h.TC("qdisc", "del", "dev", "eth1", "root") },
+	} {
+		for _, layout := range []string{"list", "hash"} {
+			t.Run(name+" "+layout, func(t *testing.T) {
+				t.Parallel()
+				h := newConfirmHost(t)
+				h.must(h.args("apply", "--layout", layout)...)
+				before := h.standing()
+				h.must(h.args("apply", "--layout", layout, "--default-class", "cross-cabinet", "--confirm", "60s")...)
+				if h.standing() == before {
+					t.Fatal("the new shaping does not stand")
+				}
+				meanwhile(h)
+				if text := h.must(h.args("confirm", "--back")...); !strings.Contains(text, "put back as was asked for") {
+					t.Errorf("confirm --back: %q", text)
+				}
+				if now := h.standing(); now != before {
+					t.Errorf("back:\n%s\nbefore:\n%s", now, before)
+				}
+				h.noGuard()
+			})
+		}
+	}
+}
+
 // TestConfirmKeeps: confirmed in time it stays; until then nothing else may shape.
 func TestConfirmKeeps(t *testing.T) {
 	t.Parallel()

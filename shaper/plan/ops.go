@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"slices"
-
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32/layout"
 )
@@ -73,11 +71,14 @@ func (p *Plan) install(filters []tc.Op) []tc.Op {
 			ops = append(ops, tc.Op{Verb: tc.Add, Object: *c.Leaf, Why: "class " + c.Name + " has no queue yet", Hitless: true})
 		}
 	}
-	control := slices.IndexFunc(p.Classes, func(c Class) bool { return c.Name == tc.ControlName })
-	add(p.Classes[control])
-	for i, c := range p.Classes[:len(p.Classes)-1] {
-		if i != control {
-			add(c)
+	// The control class is first, by its id: a plan that is made of what stands knows no names.
+	isControl := func(c Class) bool { return c.Class.ID == tc.MakeHandle(tc.Major, tc.ControlMinor) }
+	others := p.Classes[:len(p.Classes)-1]
+	for _, first := range []bool{true, false} {
+		for _, c := range others {
+			if isControl(c) == first {
+				add(c)
+			}
 		}
 	}
 	ops = append(ops, filters...)
