@@ -98,6 +98,7 @@ type comparison struct {
 	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, tableDeletes, classDeletes []tc.Op
 
 	mirrors  mirrors
+	newer    newer
 	banned   []uint32        // table ids
 	standing map[uint32]bool // hash tables that stay
 	wait     bool            // what is deleted has to wait for packets under way
@@ -107,7 +108,7 @@ type comparison struct {
 
 func newComparison(have tc.State, want *plan.Plan) *comparison {
 	c := &comparison{have: have, want: want, leaves: leavesOf(have), classes: map[tc.Handle]tc.Class{}, children: map[tc.Handle][]tc.Handle{},
-		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{}, standing: map[uint32]bool{},
+		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{}, newer: newer{}, standing: map[uint32]bool{},
 		moved: map[tc.Handle]bool{}, made: map[tc.Handle]bool{}}
 	c.root, _ = have.RootQdisc()
 	for _, class := range have.Classes {

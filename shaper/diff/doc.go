@@ -13,6 +13,9 @@
 // nothing leads there any more. So a process that is killed at any point leaves filters of the old or of the new plan, never a
 // gap, and the next comparison goes on from there. The exceptions are marked not hitless and say why.
 //
+// A packet that is on its way while filters change may see an early part of them as it was and a later part as it is. Where that would
+// give it what neither plan says stands a barrier, an operation that changes nothing and waits for such packets.
+//
 // # Ours and foreign
 //
 // Everything is recognised in the observed tree itself (see Ownership). Under our root, u32 filters at our prefs and classes with

@@ -123,7 +123,9 @@ func (c *comparison) compareFilters() error {
 			c.dropTagged(pref, protocol)
 			continue
 		}
+		from := len(c.filters)
 		c.compareList(c.byPref[pref], wanted[pref])
+		c.waitForLonger(from)
 	}
 	c.deleteTables()
 	return nil

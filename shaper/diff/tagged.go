@@ -60,13 +60,15 @@ func (c *comparison) compareMirrors(want *plan.Hashed, standing, nodes []layout.
 		}
 		have := c.rootNodes(pref)
 		switch {
-		case len(have) == 0 && len(standing) > 0:
+		case len(have) == 0 && len(standing) > 0 && !c.hasLists(tag):
 			before := len(c.filters)
 			c.goLive(want, behindTag(nodes, tag))
 			c.mirrors.last = append(c.mirrors.last, c.filters[before:]...)
 			c.filters = c.filters[:before:before]
 		default:
-			have = c.completeMirror(want, have, behindTag(standing, tag), c.roots[pref])
+			if len(have) > 0 {
+				have = c.completeMirror(want, have, behindTag(standing, tag), c.roots[pref])
+			}
 			steps, clashes, deletes := compareMirror(have, behindTag(nodes, tag))
 			c.filters = append(c.filters, clashes...)
 			for _, s := range steps {
@@ -82,6 +84,16 @@ func (c *comparison) compareMirrors(want *plan.Hashed, standing, nodes []layout.
 		}
 	}
 	return together
+}
+
+// hasLists tells whether lists for packets with a tag stand: then the layout is about to change, and these get their class from them.
+func (c *comparison) hasLists(tag tc.Protocol) bool {
+	for pref, filters := range c.byPref {
+		if protocol, _ := plan.OwnPref(pref); protocol == tag && pref >= plan.PrefIPv4 && slices.ContainsFunc(filters, tc.Filter.IsNode) {
+			return true
+		}
+	}
+	return false
 }
 
 // rootNodes are the nodes that stand in the root table of a pref; what is in tables there is of another hand, and goes with them.
