@@ -54,6 +54,9 @@ in ends as well, and then it puts back at once.`,
 		if err := notWhilePending(confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}); err != nil {
 			return err
 		}
+		if cfg := n.input.Config; daemonShapes(c.Context(), cfg.RunDir, cfg.Interface) {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon keeps %s as its own files say, and undoes at once what is otherwise\n", cfg.Interface)
+		}
 		_, err = n.apply(c.Context(), c.OutOrStdout())
 		return err
 	}
@@ -73,6 +76,12 @@ func (n *node) apply(ctx context.Context, w io.Writer) (done int, err error) {
 	_, err = fmt.Fprintf(w, "%s shaped as %s: %s in %s, %s, %s\n", n.desired.Plan.Interface, n.desired.Plan.Node, count(done, "operation"),
 		time.Since(start).Round(time.Millisecond), count(len(n.desired.Plan.Classes), "class"), count(len(n.desired.Plan.Destinations), "destination"))
 	return done, err
+}
+
+// daemonShapes tells whether a daemon with the run folder dir shapes the interface.
+func daemonShapes(ctx context.Context, dir, iface string) bool {
+	s, err := daemonAsker(filepath.Join(dir, socketName))(ctx)
+	return err == nil && s.Interface == iface
 }
 
 func clearCommand() *cobra.Command {
@@ -105,7 +114,7 @@ func clearCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s, err := daemonAsker(filepath.Join(cfg.RunDir, socketName))(c.Context()); err == nil && s.Interface == iface {
+		if daemonShapes(c.Context(), cfg.RunDir, iface) {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon shapes %s and will do so again at once; stop it first\n", iface)
 		}
 		if _, pending := (confirm.Place{Dir: cfg.RunDir, Interface: iface}).Pending(); pending {

@@ -97,7 +97,7 @@ func (n *node) applyGuarded(ctx context.Context, length time.Duration, w io.Writ
 		return err
 	}
 	place := confirm.Place{Dir: dir, Interface: n.input.Config.Interface}
-	if s, err := daemonAsker(filepath.Join(dir, socketName))(ctx); err == nil && s.Interface == place.Interface {
+	if daemonShapes(ctx, dir, place.Interface) {
 		return fmt.Errorf("a daemon keeps %s as the files say, and would undo what is put back: stop it first (`systemctl stop bulkshaper`; the shaping stays), "+
 			"apply --confirm, confirm, and start it again", place.Interface)
 	}

@@ -74,7 +74,10 @@ func TestExplainFindsWhatDiffers(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &between); err != nil || r.code != exitDiffers || len(between.Checked.Disagree) != 1 || between.Checked.Asked != 21 {
 		t.Errorf("exit %d, %v, %+v", r.code, err, between.Checked)
 	}
-	if r = h.run("explain", "hadoop15", "--config", incidentConfig()); r.code != exitDone || !strings.Contains(r.stdout, "its rate stands at 1mbit") {
+	if r = h.run("status", "--config", incidentConfig()); !strings.Contains(r.stdout, "WRONG RATE: cross-cabinet stands at 1mbit in the kernel, wanted is 204800kbit") {
+		t.Errorf("status:\n%s", r.stdout)
+	}
+	if r = h.run("explain", "hadoop15", "--config", incidentConfig()); r.code != exitDone || !strings.Contains(r.stdout, "WRONG RATE: it stands at 1mbit") {
 		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}
 }

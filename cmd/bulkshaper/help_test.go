@@ -70,7 +70,7 @@ func checkWords(t *testing.T, line string) {
 	t.Helper()
 	var out bytes.Buffer
 	root := newRoot(&out, &out)
-	c, args, err := root.Find(words(line)[1:])
+	c, args, err := root.Find(splitWords(line)[1:])
 	if err == nil {
 		err = c.ParseFlags(args)
 	}
@@ -82,8 +82,8 @@ func checkWords(t *testing.T, line string) {
 	}
 }
 
-// words splits a line as a shell does, as far as examples need it.
-func words(line string) []string {
+// splitWords splits a line as a shell does, as far as examples need it.
+func splitWords(line string) []string {
 	var list []string
 	for _, w := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line, -1) {
 		list = append(list, strings.Trim(w, `"`))
@@ -102,7 +102,7 @@ func runExample(t *testing.T, line string) {
 		}
 	}
 	command, pipe, piped := strings.Cut(line, " | ")
-	args := words(command)[1:]
+	args := splitWords(command)[1:]
 	flag := func(names ...string) bool {
 		return slices.ContainsFunc(args, func(a string) bool { return slices.Contains(names, a) })
 	}

@@ -10,6 +10,7 @@ import (
 
 	"bulkshaper/metrics"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/words"
 )
 
 func historyCommand() *cobra.Command {
@@ -80,7 +81,7 @@ func printHistory(w io.Writer, events []shaper.Event) error {
 		for _, o := range e.Operations {
 			out.printf("    %s %s\n", o.Verb, count(o.Count, o.Object))
 			for _, example := range o.Examples {
-				out.printf("      %s: %s\n", named(example), example.Why)
+				out.printf("      %s\n", words.Because(named(example), example.Why))
 			}
 			if more := o.Count - len(o.Examples); more > 0 {
 				out.printf("      and %d more\n", more)

@@ -26,11 +26,15 @@ type Line struct {
 
 // String is the line as a sentence.
 func (l Line) String() string {
-	text := l.Verb + " " + l.What
-	if l.Why != "" {
-		text += ": " + l.Why
+	return l.Verb + " " + Because(l.What, l.Why)
+}
+
+// Because is an object with the reason behind it; a handle ends with a colon of its own.
+func Because(what, why string) string {
+	if why == "" {
+		return what
 	}
-	return text
+	return strings.TrimSuffix(what, ":") + ": " + why
 }
 
 // Summary is ops in words, by kind, then in their order. Of a kind with more than most objects those that share verb, classes and

@@ -48,13 +48,13 @@ func TestEachOperationInWords(t *testing.T) {
 		ops  []tc.Op
 		want string
 	}{
-		"root":            {[]tc.Op{{Verb: tc.Delete, Object: tc.Qdisc{Parent: tc.Root, Handle: tc.MakeHandle(0x42, 0), Kind: "htb"}, Why: "rebuild: x"}}, "remove root qdisc htb 42:: rebuild: x"},
+		"root":            {[]tc.Op{{Verb: tc.Delete, Object: tc.Qdisc{Parent: tc.Root, Handle: tc.MakeHandle(0x42, 0), Kind: "htb"}, Why: "rebuild: x"}}, "remove root qdisc htb 42: rebuild: x"},
 		"class":           {[]tc.Op{{Verb: tc.Change, Object: p.Classes[0].Class, Why: "rate is 1mbit, wanted 2mbit"}}, "change cross-cabinet 1:20: rate is 1mbit, wanted 2mbit"},
 		"foreign class":   {[]tc.Op{{Verb: tc.Delete, Object: tc.Class{ID: id(0x77)}, Why: "w"}}, "remove class 1:77 (not in the plan): w"},
 		"queue":           {[]tc.Op{{Verb: tc.Add, Object: *p.Classes[0].Leaf, Why: "w"}}, "add queue of cross-cabinet (fq_codel b020:): w"},
 		"misplaced queue": {[]tc.Op{{Verb: tc.Delete, Object: tc.Qdisc{Handle: tc.MakeHandle(0x99, 0), Parent: id(0x20), Kind: "sfq"}, Why: "w"}}, "remove queue of cross-cabinet 1:20 (sfq 99:): w"},
 		"table":           {[]tc.Op{{Verb: tc.Add, Object: tc.Filter{Kind: tc.KindU32, Handle: tc.MakeU32Handle(2, 0, 0), Divisor: 256}}}, "add hash table 2: of 256 buckets: another shape of the tables finds the destinations faster"},
-		"link":            {[]tc.Op{{Verb: tc.Add, Object: link}}, "add link to hash table 2:: another shape of the tables finds the destinations faster"},
+		"link":            {[]tc.Op{{Verb: tc.Add, Object: link}}, "add link to hash table 2: another shape of the tables finds the destinations faster"},
 		"ARP":             {[]tc.Op{{Verb: tc.Add, Object: arp}}, "add ARP to default 1:100: not there: without it they would wait behind bulk"},
 		"ack":             {[]tc.Op{{Verb: tc.Add, Object: ack}}, "add TCP acknowledgements by IPv6 to cross-cabinet 1:20: not there: without it they would wait behind bulk"},
 		"tagged ARP":      {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(arp, tc.ProtocolVLAN)}}, "add ARP behind a tag of 802.1q to default 1:100: not there: without it they would wait behind bulk"},

@@ -188,12 +188,14 @@ func kernelText(st screen.Style, k KernelAnswer, wanted uint64) string {
 		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID)+" by "+k.Filter)
 	}
 	if k.Rate != 0 && wanted != 0 && k.Rate != wanted {
-		parts = append(parts, st.Warn(fmt.Sprintf("its rate stands at %s", tc.BitRate(k.Rate))))
+		parts = append(parts, st.Bad(fmt.Sprintf("WRONG RATE: it stands at %s", tc.BitRate(k.Rate))))
 	}
 	if k.Note != "" {
 		parts = append(parts, k.Note)
 	}
 	switch {
+	case k.Agrees && k.Rate != 0 && wanted != 0 && k.Rate != wanted:
+		parts = append(parts, "the class agrees")
 	case k.Agrees:
 		parts = append(parts, st.Good("agrees"))
 	case k.Note != "":

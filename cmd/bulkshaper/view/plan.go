@@ -53,11 +53,7 @@ func PlanLines(st screen.Style, p *plan.Plan, have tc.State, changes *diff.Chang
 		if !l.Hitless {
 			mark = st.Bad("NOT HITLESS") + " "
 		}
-		why := ""
-		if l.Why != "" {
-			why = ": " + l.Why
-		}
-		add(fmt.Sprintf("  %-7s %s%s%s", l.Verb, mark, l.What, why), 10)
+		add(fmt.Sprintf("  %-7s %s%s", l.Verb, mark, words.Because(l.What, l.Why)), 10)
 	}
 	lines = append(lines, "")
 	add(st.Faint("`plan --all` tells each operation in its order, `plan --format tc` as lines for tc; `apply` does it"), 2)

@@ -60,6 +60,11 @@ func StatusHead(st screen.Style, s Status) []string {
 		add(st.Good("in sync") + ": the kernel holds what config and inventory say")
 	} else {
 		add(st.Bad("NOT IN SYNC") + ": " + s.Reason)
+		for _, c := range s.Classes {
+			if c.StandingRate != 0 && c.StandingRate != c.Rate {
+				add(fmt.Sprintf("%s: %s stands at %s in the kernel, wanted is %s", st.Bad("WRONG RATE"), c.Name, tc.BitRate(c.StandingRate), tc.BitRate(c.Rate)))
+			}
+		}
 	}
 	if !s.InterfaceUp {
 		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down or does not exist")
