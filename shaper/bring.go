@@ -46,9 +46,10 @@ func Bring(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, optio
 	}
 }
 
-// raced tells whether the kernel was not as it had been observed a moment before.
+// raced tells whether the kernel was not as it had been observed a moment before. ENOSPC is how a list answers where another took the
+// number of a filter.
 func raced(err error) bool {
-	for _, sign := range []error{ErrNotConverged, syscall.EEXIST, syscall.ENOENT, syscall.EBUSY} {
+	for _, sign := range []error{ErrNotConverged, syscall.EEXIST, syscall.ENOENT, syscall.EBUSY, syscall.ENOSPC} {
 		if errors.Is(err, sign) {
 			return true
 		}

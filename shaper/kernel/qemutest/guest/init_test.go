@@ -52,8 +52,11 @@ func TestMain(m *testing.M) {
 // boot makes a minimal system: file systems, loopback, modules.
 func boot() (io.Writer, error) {
 	for _, m := range []struct{ kind, at string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"},
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"devpts", "/dev/pts"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"},
 	} {
+		if err := os.MkdirAll(m.at, 0o755); err != nil {
+			return nil, err
+		}
 		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
 			return nil, fmt.Errorf("mount %s: %w", m.at, err)
 		}
