@@ -113,7 +113,7 @@ func writeInitramfs(t *testing.T, image string, k debianKernel, binaries string)
 	for i, m := range readModules(t, k) {
 		a.put(fmt.Sprintf("/modules/%03d-%s", i, m.name), m.content)
 	}
-	for _, name := range []string{"ip", "tc", "setpriv", "sh"} {
+	for _, name := range []string{"ip", "tc", "setpriv", "sh", "sleep"} {
 		a.program(name)
 	}
 	a.copy("/bin/bulkshaper", filepath.Join(binaries, "bulkshaper"))
