@@ -57,7 +57,7 @@
 //	exhaust UID                  take all inotify instances that the user may have (needs root)
 //	port take, port free         listen where the metrics should
 //	stuck COUNT                  so many scrapes that never read their answers, or never end their question
-//	scrapes COUNT within DURATION   so many scrapes at once: whole answers or 503 for half of them, a quarter whole at least
+//	scrapes COUNT within DURATION   so many scrapes at once: whole answers or 503, a quarter whole at least
 //	unplug, plug                 remove the veth pair; make a new one
 //
 // # What must follow

@@ -287,8 +287,6 @@ func (n *node) cmdStuck(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-var errNotWhole = errors.New("the answer is not whole")
-
 // cmdScrapes asks for the metrics so many times at once. Each gets a whole answer, or, where the server says that it has enough to do,
 // a refusal; one in four is answered at least.
 func (n *node) cmdScrapes(ts *testscript.TestScript, args []string) error {
@@ -312,8 +310,11 @@ func (n *node) cmdScrapes(ts *testscript.TestScript, args []string) error {
 	for range count {
 		go func() {
 			code, body, err := n.askBy(context.Background(), n.dialTCP, "/metrics")
+			for again := 0; again < 5 && err != nil; again++ { // on a busy machine a connection that was silent for seconds made room
+				code, body, err = n.askBy(context.Background(), n.dialTCP, "/metrics")
+			}
 			if err == nil && code == 200 && !strings.Contains(body, "bulkshaper_in_sync") {
-				err = errNotWhole
+				err = errors.New("the answer is not whole")
 			}
 			answers <- answer{code, err}
 		}()
@@ -323,7 +324,7 @@ func (n *node) cmdScrapes(ts *testscript.TestScript, args []string) error {
 	for range count {
 		a := <-answers
 		codes[a.code]++
-		if errors.Is(a.err, errNotWhole) { // other errors: on a busy machine one that says nothing for seconds makes room for others
+		if a.err != nil {
 			failed = a.err
 		}
 	}
@@ -332,7 +333,7 @@ func (n *node) cmdScrapes(ts *testscript.TestScript, args []string) error {
 	switch {
 	case failed != nil:
 		return fmt.Errorf("of %d scrapes %v: %w", count, codes, failed)
-	case codes[200]+codes[503] < count/2 || codes[200] < count/4:
+	case codes[200]+codes[503] != count || codes[200] < count/4:
 		return fmt.Errorf("of %d scrapes %v", count, codes)
 	case took > limit:
 		return fmt.Errorf("%d scrapes took %s", count, took)
