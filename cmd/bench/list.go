@@ -44,10 +44,7 @@ type listCosts struct{ nobody, last, spread, bare pairs }
 // listCosts takes them, all of the same destinations.
 func (r *runner) listCosts(ctx context.Context) (c listCosts, err error) {
 	s := shapes.All()[0]
-	hashed, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, s.Servers(r.some))
-		return desired, err
-	})
+	hashed, err := r.trackOf(ctx, s.Servers(r.some))
 	if err != nil {
 		return c, err
 	}
@@ -57,10 +54,7 @@ func (r *runner) listCosts(ctx context.Context) (c listCosts, err error) {
 		return c, err
 	}
 	defer listed.close()
-	bare, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, s.Servers(0))
-		return desired, err
-	})
+	bare, err := r.trackOf(ctx, s.Servers(0))
 	if err != nil {
 		return c, err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"bulkshaper/cmd/bench/shapes"
+	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/tc"
 )
@@ -61,6 +62,14 @@ func (r *runner) track(ctx context.Context, shape func(*bed) (*shaper.Desired, e
 		return nil, err
 	}
 	return t, nil
+}
+
+// trackOf is a track in the layout in use, with these destinations.
+func (r *runner) trackOf(ctx context.Context, servers []*inventory.Server) (*track, error) {
+	return r.track(ctx, func(b *bed) (*shaper.Desired, error) {
+		desired, _, err := b.shape(ctx, r.layout, servers)
+		return desired, err
+	})
 }
 
 func (t *track) close() {
@@ -154,18 +163,12 @@ func (r *runner) shapeCost(ctx context.Context, s shapes.Shape) (warm, all pairs
 	for i := range destinations {
 		allAddresses = append(allAddresses, inside(destinations[i*7919%len(destinations)]))
 	}
-	large, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, s.Servers(r.many))
-		return desired, err
-	})
+	large, err := r.trackOf(ctx, s.Servers(r.many))
 	if err != nil {
 		return warm, all, err
 	}
 	defer large.close()
-	small, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, shapes.Single(few))
-		return desired, err
-	})
+	small, err := r.trackOf(ctx, shapes.Single(few))
 	if err != nil {
 		return warm, all, err
 	}
@@ -188,10 +191,7 @@ func (r *runner) shapeCost(ctx context.Context, s shapes.Shape) (warm, all pairs
 // plainCost compares no qdisc with HTB and many destinations.
 func (r *runner) plainCost(ctx context.Context) (p pairs, err error) {
 	s := shapes.All()[0]
-	shaped, err := r.track(ctx, func(b *bed) (*shaper.Desired, error) {
-		desired, _, err := b.shape(ctx, r.layout, s.Servers(r.many))
-		return desired, err
-	})
+	shaped, err := r.trackOf(ctx, s.Servers(r.many))
 	if err != nil {
 		return p, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/kernel/lab"
@@ -105,7 +106,7 @@ func (n *demoNode) wait(ctx context.Context, limit time.Duration, good func(shap
 			return fmt.Errorf("it has ended: %s", n.daemon.Ended())
 		case <-ctx.Done():
 			if err == nil {
-				err = errors.New(orDash(s.Reason))
+				err = errors.New(screen.OrDash(s.Reason))
 			}
 			return fmt.Errorf("not within %s: %w", limit, err)
 		case <-tick.C:

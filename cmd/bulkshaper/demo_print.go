@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper/tc"
 )
 
@@ -16,7 +17,7 @@ func (d *demo) printClasses() error {
 		if c.To != "" {
 			received, share = humanRate(c.Received), fmt.Sprintf("%.1f%%", 100*c.Share)
 		}
-		t.row(c.Name, c.ClassID, orDash(c.To), tc.BitRate(c.Wanted), received, share, humanRate(c.Sent), humanBytes(c.Bytes), c.Packets,
+		t.row(c.Name, c.ClassID, screen.OrDash(c.To), tc.BitRate(c.Wanted), received, share, humanRate(c.Sent), humanBytes(c.Bytes), c.Packets,
 			c.Dropped, c.Overlimits, c.Destinations)
 	}
 	var others []string

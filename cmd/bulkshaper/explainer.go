@@ -133,7 +133,7 @@ func (x *explainer) resolve(speed tc.BitRate) error {
 	for name, c := range x.classes {
 		x.names[c.id] = name
 	}
-	x.names[tc.MakeHandle(tc.Major, tc.ControlMinor)] = tc.ControlName
+	x.names[tc.ControlClass] = tc.ControlName
 	return nil
 }
 

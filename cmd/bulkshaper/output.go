@@ -83,20 +83,6 @@ func count(n int, what string) string { return screen.Count(n, what) }
 // styleOf is how w can be written to.
 func styleOf(w io.Writer) screen.Style { return screen.Of(w, os.Getenv) }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
 func humanRate(bits float64) string { return screen.Rate(bits) }
 
 func humanBytes(n uint64) string { return screen.Bytes(n) }

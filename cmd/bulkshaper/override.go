@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/tc"
@@ -271,7 +272,7 @@ func printOverrides(w io.Writer, iface string, inForce []shaper.OverrideStatus, 
 			configured += ", ceil " + tc.BitRate(o.ConfiguredCeil).String()
 		}
 		t.row(o.Class, tc.BitRate(o.Rate), tc.BitRate(o.Ceil), configured, o.Until.Local().Format(time.DateTime),
-			o.Until.Sub(now).Round(time.Second), orDash(o.By), orDash(o.Why))
+			o.Until.Sub(now).Round(time.Second), screen.OrDash(o.By), screen.OrDash(o.Why))
 	}
 	_, err := fmt.Fprint(w, t)
 	return err

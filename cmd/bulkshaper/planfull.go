@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32/layout"
@@ -14,7 +15,7 @@ import (
 func printFull(w io.Writer, n *node) error {
 	p := n.desired.Plan
 	out := &errWriter{w: w}
-	out.printf("%s on %s, cabinet %s\n\n", p.Interface, p.Node, orUnknown(p.Cabinet))
+	out.printf("%s on %s, cabinet %s\n\n", p.Interface, p.Node, screen.OrUnknown(p.Cabinet))
 	t := newTable("CLASS", "CLASSID", "PARENT", "RATE", "CEIL", "BURST", "LEAF", "DESTINATIONS")
 	for _, c := range p.Classes {
 		leaf := "inner"
@@ -30,7 +31,7 @@ func printFull(w io.Writer, n *node) error {
 		t.row(plan.AckName, "-", "ack_class", p.AckClass, ids[p.AckClass])
 	}
 	for _, d := range p.Destinations {
-		t.row(d.Prefix, orDash(d.Server), orDash(d.Rule), d.Class, ids[d.Class])
+		t.row(d.Prefix, screen.OrDash(d.Server), screen.OrDash(d.Rule), d.Class, ids[d.Class])
 	}
 	out.printf("%s", t)
 	if p.Layout != plan.LayoutHash {

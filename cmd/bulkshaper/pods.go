@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
@@ -231,7 +232,7 @@ func (r *podReport) text() string {
 			if d.Limit > 0 {
 				received, share = humanRate(d.Received), percentOf(d.Received/d.Limit)
 			}
-			t.row(d.To, d.Wire, percentOf(d.Share), d.Explained, orDash(d.ExplainedPod), received, share)
+			t.row(d.To, d.Wire, percentOf(d.Share), d.Explained, screen.OrDash(d.ExplainedPod), received, share)
 		}
 		fmt.Fprintf(&out, "%s\n%s", run.Network, indent(t.String()))
 		var counted []string

@@ -127,7 +127,7 @@ func TestAddressesAndNeighboursAreNotBehindBulk(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.must("apply", "--config", incidentConfig())
-	control := tc.MakeHandle(tc.Major, tc.ControlMinor).String()
+	control := tc.ControlClass.String()
 	solicitation := make([]byte, 64)
 	solicitation[0], solicitation[5], solicitation[6], solicitation[7], solicitation[40] = 0x60, 24, 58, 255, 135
 	copy(solicitation[24:], netip.MustParseAddr("ff02::1:ff00:1").AsSlice())

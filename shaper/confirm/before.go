@@ -122,8 +122,8 @@ func (r *remembering) classes() error {
 		return errors.New("its default class is not there")
 	}
 	r.plan.Classes = append(r.plan.Classes, last...)
-	if !slices.ContainsFunc(r.plan.Classes, func(c plan.Class) bool { return c.Class.ID == tc.MakeHandle(tc.Major, tc.ControlMinor) }) {
-		return fmt.Errorf("class %s (%s) is not there", tc.MakeHandle(tc.Major, tc.ControlMinor), tc.ControlName)
+	if !slices.ContainsFunc(r.plan.Classes, func(c plan.Class) bool { return c.Class.ID == tc.ControlClass }) {
+		return fmt.Errorf("class %s (%s) is not there", tc.ControlClass, tc.ControlName)
 	}
 	return nil
 }

@@ -30,6 +30,6 @@ func Clear(have tc.State) ([]tc.Op, error) {
 	c.deleteClasses()
 	return slices.DeleteFunc(c.ops(), func(op tc.Op) bool {
 		class, ok := op.Object.(tc.Class)
-		return ok && class.ID == tc.MakeHandle(tc.Major, tc.ControlMinor)
+		return ok && class.ID == tc.ControlClass
 	}), nil
 }

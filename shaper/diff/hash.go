@@ -180,6 +180,6 @@ func HiddenTables(results []tc.Result) []uint32 {
 // that after it no packet is left that has seen the filters from before. It also parts the groups in which operations are sent: what
 // is behind it is not tried if anything before it failed.
 func (c *comparison) barrier(why string) tc.Op {
-	class := c.wanted[tc.MakeHandle(tc.Major, tc.ControlMinor)].Class
+	class := c.wanted[tc.ControlClass].Class
 	return tc.Op{Verb: tc.Change, Object: class, Why: fmt.Sprintf("nothing of it: %s", why), Hitless: true, Barrier: true}
 }

@@ -100,7 +100,7 @@ func checkLists(counts map[uint16]int) error {
 // the node with them.
 func controlFilters() []Filter {
 	const nextHeader, icmpType = 4, 40 // offsets in an IPv6 packet; the former is the word of length, next header, hop limit
-	class := tc.MakeHandle(tc.Major, tc.ControlMinor)
+	class := tc.ControlClass
 	filter := func(name string, pref uint16, keys ...tc.Key) Filter { return ownFilter(name, pref, class, keys...) }
 	// RFC 4861: neighbour discovery is ICMPv6 with hop limit 255, which no router lets through.
 	icmp := tc.Key{Mask: 0x0000ffff, Value: 0x00003aff, Off: nextHeader}

@@ -72,7 +72,7 @@ func (p *Plan) install(filters []tc.Op) []tc.Op {
 		}
 	}
 	// The control class is first, by its id: a plan that is made of what stands knows no names.
-	isControl := func(c Class) bool { return c.Class.ID == tc.MakeHandle(tc.Major, tc.ControlMinor) }
+	isControl := func(c Class) bool { return c.Class.ID == tc.ControlClass }
 	others := p.Classes[:len(p.Classes)-1]
 	for _, first := range []bool{true, false} {
 		for _, c := range others {

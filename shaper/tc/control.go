@@ -8,6 +8,8 @@ const (
 	Major = 1
 	// ControlMinor is the minor number of the control class.
 	ControlMinor = 0xffff
+	// ControlClass is the control class, 1:ffff.
+	ControlClass Handle = Major<<16 | ControlMinor
 
 	leafMark = 0xb000
 )

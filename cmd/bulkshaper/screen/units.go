@@ -85,3 +85,16 @@ func Count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
+
+// OrDash is s, or a dash for nothing.
+func OrDash(s string) string { return or(s, "-") }
+
+// OrUnknown is s, or the word unknown for nothing.
+func OrUnknown(s string) string { return or(s, "unknown") }
+
+func or(s, nothing string) string {
+	if s == "" {
+		return nothing
+	}
+	return s
+}

@@ -111,7 +111,7 @@ func explainOne(st screen.Style, a Explanation) []string {
 	if a.Server == "" {
 		say("owner", "none: the inventory does not name it")
 	} else {
-		where := "cabinet " + orUnknown(a.Cabinet)
+		where := "cabinet " + screen.OrUnknown(a.Cabinet)
 		if a.Datacenter != "" {
 			where += " of " + a.Datacenter
 		}

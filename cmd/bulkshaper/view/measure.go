@@ -38,7 +38,7 @@ func StatusFlat(st screen.Style, s shaper.Status) []string {
 	if !s.InSync {
 		state = "NOT IN SYNC: " + s.Reason
 	}
-	lines := []string{fmt.Sprintf("%s %s on %s, cabinet %s: %s", at, s.Interface, orUnknown(s.Node), orUnknown(s.Cabinet), state)}
+	lines := []string{fmt.Sprintf("%s %s on %s, cabinet %s: %s", at, s.Interface, screen.OrUnknown(s.Node), screen.OrUnknown(s.Cabinet), state)}
 	width := 0
 	for _, c := range s.Classes {
 		width = max(width, screen.Cells(c.Name))

@@ -81,7 +81,7 @@ func MemberLines(st screen.Style, m Members, all bool) []string {
 		shown = shown[:min(len(shown), mostRows)]
 	}
 	for _, d := range shown {
-		t.Row(d.Prefix, orDash(d.Server), orDash(d.Cabinet), orDash(strings.Join(d.Roles, " ")), orDash(d.Rule))
+		t.Row(d.Prefix, screen.OrDash(d.Server), screen.OrDash(d.Cabinet), screen.OrDash(strings.Join(d.Roles, " ")), screen.OrDash(d.Rule))
 	}
 	rows, _ := t.Lines(st)
 	lines = append(append(lines, ""), rows...)
@@ -154,7 +154,7 @@ func BetweenLines(st screen.Style, b Between, all bool) []string {
 		if r.Own {
 			class = "none: this node itself"
 		}
-		t.Row(r.First, r.Last, class, orDash(r.ClassID), someOf(r.Servers))
+		t.Row(r.First, r.Last, class, screen.OrDash(r.ClassID), someOf(r.Servers))
 	}
 	rows, _ := t.Lines(st)
 	lines = append(append(lines, ""), rows...)
@@ -163,7 +163,7 @@ func BetweenLines(st screen.Style, b Between, all bool) []string {
 
 func someOf(names []string) string {
 	if len(names) <= 3 {
-		return orDash(strings.Join(names, " "))
+		return screen.OrDash(strings.Join(names, " "))
 	}
 	return fmt.Sprintf("%d: %s ... %s", len(names), names[0], names[len(names)-1])
 }

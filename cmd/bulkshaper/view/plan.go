@@ -19,7 +19,7 @@ const mostEach = 20
 func PlanLines(st screen.Style, p *plan.Plan, have tc.State, changes *diff.Changes) []string {
 	var lines []string
 	add := func(text string, indent int) { lines = append(lines, st.Wrap(text, indent)...) }
-	add(fmt.Sprintf("%s on %s, cabinet %s: %s, %s", p.Interface, st.Strong(orUnknown(p.Node)), orUnknown(p.Cabinet),
+	add(fmt.Sprintf("%s on %s, cabinet %s: %s, %s", p.Interface, st.Strong(screen.OrUnknown(p.Node)), screen.OrUnknown(p.Cabinet),
 		screen.Count(len(p.Classes), "class"), screen.Count(len(p.Destinations), "destination")), 2)
 	if changes.Rebuild != "" {
 		add(st.Bad("REBUILD")+": "+changes.Rebuild+"; for a moment nothing is shaped, and what waits in the queues is dropped", 2)
@@ -90,7 +90,7 @@ func BatchLines(p *plan.Plan, have tc.State, ops []tc.Op) []string {
 		return nil
 	}
 	names := words.NamesOf(p, have)
-	lines := []string{fmt.Sprintf("# %s on %s: %s for tc -batch", p.Interface, orUnknown(p.Node), screen.Count(len(ops), "operation"))}
+	lines := []string{fmt.Sprintf("# %s on %s: %s for tc -batch", p.Interface, screen.OrUnknown(p.Node), screen.Count(len(ops), "operation"))}
 	kind := words.Kind(-1)
 	for _, op := range ops {
 		if k := words.KindOf(op); k != kind {

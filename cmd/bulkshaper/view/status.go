@@ -51,11 +51,11 @@ const mostProblems = 5
 func StatusHead(st screen.Style, s Status) []string {
 	var lines []string
 	add := func(text string) { lines = append(lines, st.Wrap(text, 2)...) }
-	where := "cabinet " + orUnknown(s.Cabinet)
+	where := "cabinet " + screen.OrUnknown(s.Cabinet)
 	if s.Datacenter != "" {
 		where += " of " + s.Datacenter
 	}
-	add(fmt.Sprintf("%s  %s  %s", st.Strong(orUnknown(s.Node)), s.Interface, where))
+	add(fmt.Sprintf("%s  %s  %s", st.Strong(screen.OrUnknown(s.Node)), s.Interface, where))
 	if s.InSync {
 		add(st.Good("in sync") + ": the kernel holds what config and inventory say")
 	} else {
@@ -257,7 +257,7 @@ func TopLines(st screen.Style, s Status) []string {
 		if m.Seconds > 0 {
 			perSecond = scaledCount(float64(m.Packets) / m.Seconds)
 		}
-		t.Row(m.Prefix, orDash(m.Server), m.Class, perSecond)
+		t.Row(m.Prefix, screen.OrDash(m.Server), m.Class, perSecond)
 	}
 	lines, _ := t.Lines(st)
 	return lines
@@ -279,18 +279,4 @@ func costLines(st screen.Style, s Status) []string {
 			screen.Count(f.Destinations, "destination"), screen.Count(f.Tables, "hash table"), f.Mean, f.Worst)), 2)...)
 	}
 	return lines
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
