@@ -27,19 +27,29 @@ type container struct {
 // What is written elsewhere goes to memory. It ends with the test. options are more of nspawn's.
 func boot(t *testing.T, suite, binary, etc string, options ...string) *container {
 	t.Helper()
-	root := debian(t, suite)
 	unit, err := filepath.Abs("../bulkshaper.service")
 	if err != nil {
 		t.Fatal(err)
 	}
+	// wants is what enabling the unit does.
+	c := bootRoot(t, debian(t, suite), "bulkshaper"+strconv.Itoa(os.Getpid()), []string{"systemd.wants=bulkshaper.service"}, append([]string{
+		"--bind-ro=" + binary + ":/usr/bin/bulkshaper", "--bind-ro=" + unit + ":/etc/systemd/system/bulkshaper.service", "--bind=" + etc + ":/etc/bulkshaper",
+	}, options...)...)
+	c.etc = etc
+	return c
+}
+
+// bootRoot boots the Debian in the folder root as a machine of that name, with nothing of ours. What is written there goes to memory, so
+// several may share a root. kernel is for systemd's kernel command line, options are more of nspawn's.
+func bootRoot(t *testing.T, root, machine string, kernel []string, options ...string) *container {
+	t.Helper()
 	before := links(t)
 	var console bytes.Buffer
 	args := []string{"--net", "--mount", "--", "systemd-nspawn", "--directory", root, "--volatile=overlay", "--boot", "--register=no", "--keep-unit", "--network-veth",
-		"--machine=bulkshaper" + strconv.Itoa(os.Getpid()), "--console=pipe", "--quiet",
-		"--bind-ro=" + binary + ":/usr/bin/bulkshaper", "--bind-ro=" + unit + ":/etc/systemd/system/bulkshaper.service",
-		"--bind=" + etc + ":/etc/bulkshaper"}
-	// What stands behind --boot is systemd's kernel command line: wants is what enabling the unit does.
-	c := exec.Command("unshare", append(append(args, options...), "systemd.wants=bulkshaper.service")...)
+		"--machine=" + machine, "--console=pipe", "--quiet"}
+	// What stands behind --boot is systemd's kernel command line.
+	c := exec.Command("unshare", append(append(args, options...), kernel...)...)
+	c.Env = append(os.Environ(), "SYSTEMD_NSPAWN_LOCK=0")
 	c.Stdout, c.Stderr = &console, &console
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := c.Start(); err != nil {
@@ -63,7 +73,7 @@ func boot(t *testing.T, suite, binary, etc string, options ...string) *container
 			t.Errorf("the machine's own links were\n%s\nand are\n%s", before, after)
 		}
 	})
-	box := &container{etc: etc, host: strconv.Itoa(c.Process.Pid)}
+	box := &container{host: strconv.Itoa(c.Process.Pid)}
 	t.Cleanup(func() { // before the one above
 		if t.Failed() && box.leader != "" {
 			out, err := box.try("journalctl", "--no-pager", "--output=short-monotonic", "--lines=60")
