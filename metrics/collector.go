@@ -69,6 +69,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range nodeMetrics() {
 		ch <- m.desc
 	}
+	ch <- nodeInfo()
 	ch <- directPackets()
 	ch <- ruleMatched()
 	ch <- overrideActive()
@@ -92,8 +93,12 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	classes := classLabels(snap)
 	for _, m := range plannedMetrics() {
 		for _, class := range classes {
-			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(class.info), class.labels...)
+			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(snap, class.info), class.labels...)
 		}
+	}
+	if snap.Interface != "" {
+		ch <- prometheus.MustNewConstMetric(nodeInfo(), prometheus.GaugeValue, 1,
+			label(snap.Interface), label(snap.Node), label(snap.Cabinet), label(snap.Datacenter))
 	}
 	collectOverrides(ch, snap, classes)
 	for rule, packets := range ruleLabels(snap) {

@@ -100,6 +100,8 @@ func TestContract(t *testing.T) {
 		`operations_total{object="class",result="success",verb="change"}`, "apply_duration_seconds_bucket{", "rebuilds_total ",
 		`inventory_reloads_total{result="success"}`, `inventory_reloads_total{result="failure"}`, `inventory_reloads_total{result="unchanged"}`,
 		"last_reload_successful ", "last_reload_success_timestamp_seconds ", "inventory_servers ", "inventory_warnings ",
+		`node_info{cabinet="b12",datacenter="nyc1",interface="eth1",node="hadoop27"} 1`, "inventory_hash ", "class_default{", "override_active{", "override_end_timestamp_seconds{",
+		`rule_matched_packets_total{rule="ack_class"} `,
 	} {
 		found := 0
 		for _, line := range lines {
@@ -192,7 +194,7 @@ func TestRuleMatches(t *testing.T) {
 		}
 		return found
 	}
-	want := map[string]float64{"same-cabinet": 1<<32 + 2, "priority-role": 0, "cross-cabinet": 690, "default": 4}
+	want := map[string]float64{"ack_class": 77, "same-cabinet": 1<<32 + 2, "priority-role": 0, "cross-cabinet": 690, "default": 4}
 	for _, err := range []error{nil, errors.New("no buffer space available")} {
 		source.set(func(f *fakeSource) { f.err = err })
 		if diff := cmp.Diff(want, of(gather(t, reg))); diff != "" {
@@ -202,6 +204,51 @@ func TestRuleMatches(t *testing.T) {
 	source.set(func(f *fakeSource) { f.snap.RuleMatches = nil })
 	if got := of(gather(t, reg)); len(got) != 0 {
 		t.Errorf("of a kernel that does not count: %v", got)
+	}
+}
+
+// TestNodeInfo: it is there once the interface is known, with what is known of the node; names that are no UTF-8 do not fail a scrape.
+func TestNodeInfo(t *testing.T) {
+	source := &fakeSource{}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(NewCollector(source))
+	of := func() (found []string) {
+		for id, v := range gather(t, reg) {
+			if strings.HasPrefix(id, "bulkshaper_node_info") && v == 1 {
+				found = append(found, id)
+			}
+		}
+		return found
+	}
+	if got := of(); got != nil {
+		t.Errorf("before anything is known: %q", got)
+	}
+	for _, step := range []struct{ iface, node, cabinet, datacenter string }{
+		{"eth1", "", "", ""}, {"eth1", "hadoop27", "b12", "nyc1"}, {"eth1", "hadoop27", "b13", "nyc1"}, {"eth\xff", "hadoop27", "", ""},
+	} {
+		source.set(func(f *fakeSource) {
+			f.snap.Interface, f.snap.Node, f.snap.Cabinet, f.snap.Datacenter = step.iface, step.node, step.cabinet, step.datacenter
+		})
+		want := fmt.Sprintf("bulkshaper_node_info{cabinet=%s,datacenter=%s,interface=%s,node=%s,}", step.cabinet, step.datacenter, strings.ToValidUTF8(step.iface, "\uFFFD"), step.node)
+		if got := of(); !slices.Equal(got, []string{want}) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDefaultClass: one class has a 1, whatever it is called.
+func TestDefaultClass(t *testing.T) {
+	source := incident()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(NewCollector(source))
+	for _, name := range []string{"default", "cross-cabinet"} {
+		source.set(func(f *fakeSource) { f.snap.DefaultClass = name })
+		values := gather(t, reg)
+		for class, id := range map[string]string{"same-cabinet": "1:10", "cross-cabinet": "1:20", "default": "1:100"} {
+			if got := values[series("bulkshaper_class_default", class, id, "leaf")]; got != number(class == name) {
+				t.Errorf("default_class %s: %v for %s", name, got, class)
+			}
+		}
 	}
 }
 

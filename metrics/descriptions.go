@@ -19,7 +19,7 @@ type counted struct {
 // planned is a gauge of a class that the plan gives.
 type planned struct {
 	desc  *prometheus.Desc
-	value func(shaper.ClassInfo) float64
+	value func(shaper.Snapshot, shaper.ClassInfo) float64
 }
 
 // ofNode is a gauge without labels.
@@ -64,11 +64,13 @@ func countedMetrics() []counted {
 func plannedMetrics() []planned {
 	return []planned{
 		{classDesc("rate_bits_per_second", "Rate that the class is promised, as planned."),
-			func(c shaper.ClassInfo) float64 { return float64(c.Class.Rate) }},
+			func(_ shaper.Snapshot, c shaper.ClassInfo) float64 { return float64(c.Class.Rate) }},
 		{classDesc("ceil_bits_per_second", "Rate that the class may reach by borrowing, as planned."),
-			func(c shaper.ClassInfo) float64 { return float64(c.Class.Ceil) }},
+			func(_ shaper.Snapshot, c shaper.ClassInfo) float64 { return float64(c.Class.Ceil) }},
 		{classDesc("destinations", "Addresses and prefixes that filters send to the class, as planned."),
-			func(c shaper.ClassInfo) float64 { return float64(c.Destinations) }},
+			func(_ shaper.Snapshot, c shaper.ClassInfo) float64 { return float64(c.Destinations) }},
+		{classDesc("default", "1 for the class of all that no rule matches, 0 for the others; it goes by any name."),
+			func(s shaper.Snapshot, c shaper.ClassInfo) float64 { return number(c.Name == s.DefaultClass) }},
 	}
 }
 
@@ -89,9 +91,24 @@ func nodeMetrics() []ofNode {
 			func(s shaper.Snapshot) float64 { return seconds(s.LastSuccess) }),
 		gauge("inventory_servers", "Servers in the inventory that is followed.",
 			func(s shaper.Snapshot) float64 { return float64(s.Servers) }),
+		gauge("inventory_hash", "A number that all nodes with the same inventory have in common, wherever their files lie.",
+			inventoryHash),
 		gauge("inventory_warnings", "Warnings about the inventory and the rates; bulkshaper check lists them.",
 			func(s shaper.Snapshot) float64 { return float64(len(s.Warnings)) }),
 	}
+}
+
+// nodeInfo carries what other series of the node are joined with, so that not each of them has these labels.
+func nodeInfo() *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_node_info",
+		"Always 1; the labels say which node of the inventory this is and where it stands. Empty ones are not known.", []string{"interface", "node", "cabinet", "datacenter"}, nil)
+}
+
+func inventoryHash(s shaper.Snapshot) float64 {
+	if s.InventoryHash == nil {
+		return 0
+	}
+	return float64(s.InventoryHash())
 }
 
 // overrideActive and overrideEnd tell of the rates that people put over the config's for a while.
@@ -112,7 +129,7 @@ func directPackets() *prometheus.Desc {
 
 func ruleMatched() *prometheus.Desc {
 	return prometheus.NewDesc(namespace+"_rule_matched_packets_total",
-		"Packets that the filters of the rule matched, as of the last read-back; rule default is for destinations without a rule.", []string{"rule"}, nil)
+		"Packets that the filters of the rule matched, as of the last read-back; rule default is for destinations without a rule, ack_class for acknowledgements with a class of their own.", []string{"rule"}, nil)
 }
 
 func number(b bool) float64 {

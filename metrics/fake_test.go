@@ -92,7 +92,7 @@ func incident() *fakeSource {
 			Started:     time.UnixMilli(1_700_000_000_000),
 			LastReload:  shaper.Reload{Time: time.UnixMilli(1_700_000_100_250), Result: shaper.ReloadSuccess},
 			LastSuccess: time.UnixMilli(1_700_000_100_250),
-			Servers:     42, Warnings: []string{"app07 has no cabinet"},
+			Servers:     42, InventoryHash: func() uint64 { return 1<<48 - 3 }, DefaultClass: "default", Warnings: []string{"app07 has no cabinet"},
 			Classes: []shaper.ClassInfo{
 				{Name: "same-cabinet", Class: same, Leaf: true, Destinations: 12},
 				{Name: "cross-cabinet", Class: cross, Leaf: true, Destinations: 24},
@@ -100,7 +100,7 @@ func incident() *fakeSource {
 			},
 			Overrides: []shaper.OverrideStatus{{Class: "cross-cabinet", Rate: 51_200_000, Ceil: 51_200_000, ConfiguredRate: 204_800_000,
 				ConfiguredCeil: 204_800_000, Since: time.UnixMilli(1_700_000_000_000), Until: time.UnixMilli(1_700_001_800_000), Why: "copy of the archive", By: "root"}},
-			RuleMatches: []shaper.RuleMatch{{Rule: "same-cabinet", Packets: 1<<32 + 2}, {Rule: "priority-role"}, {Rule: "cross-cabinet", Packets: 690},
+			RuleMatches: []shaper.RuleMatch{{Rule: shaper.AckRule, Packets: 77}, {Rule: "same-cabinet", Packets: 1<<32 + 2}, {Rule: "priority-role"}, {Rule: "cross-cabinet", Packets: 690},
 				{Rule: shaper.DefaultRule, Packets: 4}},
 		},
 		stats: tc.Stats{

@@ -97,6 +97,7 @@ func statusHandler(o HandlerOptions) http.Handler {
 			return
 		}
 		status := shaper.StatusOf(snap, stats)
+		status.Version = o.Version
 		if o.Meter != nil {
 			o.Meter.Fill(&status, stats)
 		}

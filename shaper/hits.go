@@ -15,6 +15,9 @@ import (
 // together with them.
 const DefaultRule = "default"
 
+// AckRule stands for the filters of ack_class, which are ahead of all rules. A rule that is called so is counted together with them.
+const AckRule = "ack_class"
+
 // RuleMatch is how many packets the filters of a rule matched.
 type RuleMatch struct {
 	Rule    string
@@ -36,7 +39,8 @@ type hits struct {
 	top     ranking
 }
 
-// filterKey tells filters apart over time: another prefix under the same handle is another filter.
+// filterKey tells filters apart over time: another prefix under the same handle is another filter. Those for acknowledgements, to
+// whomever they are, have no destination.
 type filterKey struct {
 	handle      tc.U32Handle
 	destination netip.Prefix
@@ -92,25 +96,32 @@ func (h *hits) addAt(state tc.State, at time.Time) {
 
 // count adds what a filter counted from one reading to the next.
 func (h *hits) count(key filterKey, before, now uint64) {
-	h.index()
-	d := h.wanted[key.destination]
-	if d == nil {
-		return
-	}
 	if now >= before {
 		now -= before
 	} // else it is a new one in the place of the old
 	if h.packets == nil {
 		h.packets = map[string]uint64{}
 	}
+	if !key.destination.IsValid() {
+		h.packets[AckRule] += now
+		return
+	}
+	h.index()
+	d := h.wanted[key.destination]
+	if d == nil {
+		return
+	}
 	h.packets[cmp.Or(d.Rule, DefaultRule)] += now
 	h.top.add(d, now)
 }
 
-// keyOf is what f is known by, if it is one of ours for a destination.
+// keyOf is what f is known by, if it is one of ours for a destination or for acknowledgements.
 func keyOf(f tc.Filter) (filterKey, bool) {
 	if _, own := plan.OwnPref(f.Pref); !own || !f.IsNode() {
 		return filterKey{}, false
+	}
+	if plan.IsAckPref(f.Pref) {
+		return filterKey{handle: f.Handle}, true
 	}
 	destination, ok := f.Destination()
 	return filterKey{f.Handle, destination}, ok
@@ -130,17 +141,25 @@ func hitsByFilter(state tc.State) map[filterKey]uint64 {
 	return hits
 }
 
-// matches are the sums of the rules of a config, in its order, and of what no rule matches; nil where the kernel does not count.
-func (h *hits) matches(rules []config.Rule) []RuleMatch {
+// matches are the sums of the filters of acknowledgements where a config has such, of its rules in their order, and of what no rule
+// matches; nil where the kernel does not count.
+func (h *hits) matches(cfg *config.Config) []RuleMatch {
 	if !h.counted {
 		return nil
 	}
+	var names []string
+	if cfg.AckClass != "" {
+		names = append(names, AckRule)
+	}
+	for _, r := range cfg.Rules {
+		names = append(names, r.Name)
+	}
 	var all []RuleMatch
 	seen := map[string]bool{}
-	for _, r := range append(rules[:len(rules):len(rules)], config.Rule{Name: DefaultRule}) {
-		if !seen[r.Name] {
-			seen[r.Name] = true
-			all = append(all, RuleMatch{r.Name, h.packets[r.Name]})
+	for _, name := range append(names, DefaultRule) {
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, RuleMatch{name, h.packets[name]})
 		}
 	}
 	return all
@@ -149,5 +168,5 @@ func (h *hits) matches(rules []config.Rule) []RuleMatch {
 // countHits adds a reading of the filters and publishes the sums.
 func (l *Loop) countHits(state tc.State) {
 	l.hits.add(state)
-	l.publish(func(s *Snapshot) { s.RuleMatches, s.Top = l.hits.matches(l.input.Config.Rules), l.hits.top.last })
+	l.publish(func(s *Snapshot) { s.RuleMatches, s.Top = l.hits.matches(l.input.Config), l.hits.top.last })
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,13 @@ type counted struct {
 func counting(node uint32, destination netip.Prefix, packets uint64) counted {
 	return counted{tc.Filter{Parent: tc.MakeHandle(1, 0), Pref: plan.DestinationPref(destination), Protocol: tc.ProtocolIP, Kind: tc.KindU32,
 		Handle: tc.MakeU32Handle(0x800, 0, node), Sel: tc.MatchDestination(destination)}, packets}
+}
+
+// acknowledging is a filter of ack_class that has counted.
+func acknowledging(node uint32, pref uint16, packets uint64) counted {
+	f := counting(node, host(0), packets)
+	f.Pref, f.Sel = pref, tc.Selector{Flags: tc.U32Terminal, Keys: []tc.Key{{Mask: 0x00ff0000, Value: 6 << 16, Off: 8}}}
+	return f
 }
 
 // ruled is a plan that gives destinations to rules.
@@ -72,6 +80,10 @@ func TestHits(t *testing.T) {
 		"no longer in the plan":     {[]step{{reading(1), p}, {reading(1, counting(1, host(2), 5)), p}, {reading(1, counting(1, host(2), 9)), ruled("other")}}, "[{bulk 0} {other 0} {default 5}]"},
 		"another interface":         {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(2, counting(1, host(0), 90)), p}, {reading(2, counting(1, host(0), 91)), p}}, "[{bulk 6} {other 0} {default 0}]"},
 		"the kernel does not count": {[]step{{reading(1), p}, {tc.State{Link: tc.Link{Index: 1}, Filters: reading(1, counting(1, host(0), 5)).Filters}, p}}, "[]"},
+		"acknowledgements":          {[]step{{reading(1), p}, {reading(1, acknowledging(1, plan.PrefAckIPv4, 5), acknowledging(2, plan.PrefAckIPv6, 6), acknowledging(3, plan.PrefAckTagged+1, 70), counting(4, host(0), 1)), p}}, "[{ack_class 81} {bulk 1} {other 0} {default 0}]"},
+		"acks made again":           {[]step{{reading(1), p}, {reading(1, acknowledging(1, plan.PrefAckIPv4, 5)), p}, {reading(1), p}, {reading(1, acknowledging(1, plan.PrefAckIPv4, 2)), p}}, "[{ack_class 7} {bulk 0} {other 0} {default 0}]"},
+		"acks of a node taken over": {[]step{{reading(1), p}, {reading(1, counting(1, host(0), 5)), p}, {reading(1, acknowledging(1, plan.PrefAckIPv4, 6)), p}}, "[{ack_class 6} {bulk 5} {other 0} {default 0}]"},
+		"control is of no rule":     {[]step{{reading(1), p}, {reading(1, acknowledging(1, plan.PrefARP, 5), acknowledging(2, plan.PrefNeighbour, 5)), p}}, "[]"},
 		"a stranger's filter":       {[]step{{reading(1), p}, {reading(1, func() counted { f := counting(1, host(0), 9); f.Pref = 7; return f }()), p}}, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +94,11 @@ func TestHits(t *testing.T) {
 				}
 				h.add(s.state)
 			}
-			if got := fmt.Sprint(h.matches([]config.Rule{{Name: "bulk"}, {Name: "other"}})); got != c.want {
+			cfg := &config.Config{Rules: []config.Rule{{Name: "bulk"}, {Name: "other"}}}
+			if strings.Contains(name, "ack") {
+				cfg.AckClass = "acks"
+			}
+			if got := fmt.Sprint(h.matches(cfg)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -95,8 +111,8 @@ func TestHitsNameEachRuleOnce(t *testing.T) {
 	h.follow(ruled("default", ""))
 	h.add(reading(1))
 	h.add(reading(1, counting(1, host(0), 5), counting(2, host(1), 6)))
-	rules := []config.Rule{{Name: "default"}, {Name: "a"}, {Name: "a"}}
-	if got := h.matches(rules); !slices.Equal(got, []RuleMatch{{"default", 11}, {"a", 0}}) {
+	rules := []config.Rule{{Name: "default"}, {Name: "a"}, {Name: AckRule}, {Name: "a"}}
+	if got := h.matches(&config.Config{AckClass: "acks", Rules: rules}); !slices.Equal(got, []RuleMatch{{AckRule, 0}, {"default", 11}, {"a", 0}}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,8 +1,10 @@
 package shaper
 
 import (
+	"sync"
 	"time"
 
+	"bulkshaper/inventory"
 	"bulkshaper/shaper/tc"
 )
 
@@ -27,6 +29,8 @@ type Snapshot struct {
 	LastReload  Reload
 	LastSuccess time.Time
 	Servers     int
+	// InventoryHash is that of the inventory that is followed. It is reckoned when it is first asked for, and no edit waits for it.
+	InventoryHash func() uint64
 	// Warnings are those of the inventory and of the rates.
 	Warnings []string
 	// Foreign is what stands beside our shaping and is not ours.
@@ -46,6 +50,8 @@ type Snapshot struct {
 	LinkRate tc.BitRate
 	// Overrides are those in force.
 	Overrides []OverrideStatus
+
+	followed *inventory.Inventory // that InventoryHash is of
 }
 
 // SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.
@@ -58,6 +64,9 @@ func SnapshotOf(in Input, desired *Desired) Snapshot {
 // describe fills in what comes from the input and the plan.
 func (s *Snapshot) describe(in Input, desired *Desired) {
 	s.Servers, s.Warnings = len(in.Inventory.Servers), nil
+	if s.followed != in.Inventory {
+		s.followed, s.InventoryHash = in.Inventory, sync.OnceValue(in.Inventory.Hash)
+	}
 	for _, w := range in.Inventory.Warnings {
 		s.Warnings = append(s.Warnings, w.String())
 	}
@@ -101,6 +110,8 @@ type Status struct {
 	Datacenter string `json:"datacenter"`
 	// Time is when the counters were read.
 	Time time.Time `json:"time"`
+	// Version is the daemon's, which after an upgrade is not the command's until the daemon was restarted.
+	Version string `json:"version,omitempty"`
 	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
 	Daemon      bool       `json:"daemon"`
 	InSync      bool       `json:"in_sync"`

@@ -243,7 +243,7 @@ func (x *explainer) explainAddress(dest string, a netip.Addr) view.Explanation {
 func (x *explainer) explainAck(a netip.Addr, class string, others view.KernelAnswer) *view.AckAnswer {
 	ack := &view.AckAnswer{Class: class}
 	if own := x.input.Config.AckClass; own != "" {
-		ack.Rule, ack.Class = "ack_class", own
+		ack.Rule, ack.Class = shaper.AckRule, own
 	}
 	facts := x.classes[ack.Class]
 	ack.ClassID, ack.Rate = facts.id.String(), uint64(facts.rate)

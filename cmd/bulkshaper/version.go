@@ -21,10 +21,8 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "devel-" + s.Value[:12]
-		}
+	if r := revisionOf(info); r != "" {
+		return "devel-" + r
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -32,9 +30,40 @@ func version() string {
 	return "devel"
 }
 
+// revision is the commit that was built, in twelve digits, and "" where the Go tool recorded none. It tells builds apart that go by one
+// version: one that was made again, or by hand.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return revisionOf(info)
+}
+
+// revisionOf ends in -dirty where files differed from the commit.
+func revisionOf(info *debug.BuildInfo) string {
+	var commit, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			commit = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return commit + dirty
+}
+
 // versionLine is what `version` and --version say.
 func versionLine() string {
-	return fmt.Sprintf("bulkshaper %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	commit := ""
+	if r := revision(); r != "" {
+		commit = "commit " + r + ", "
+	}
+	return fmt.Sprintf("bulkshaper %s (%s%s, %s/%s)", version(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func versionCommand() *cobra.Command {
@@ -54,7 +83,7 @@ func versionCommand() *cobra.Command {
 func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "bulkshaper_build_info", Help: "Always 1; the labels name the version.",
-	}, []string{"version", "goversion"})
-	g.WithLabelValues(version(), runtime.Version()).Set(1)
+	}, []string{"version", "revision", "goversion"})
+	g.WithLabelValues(version(), revision(), runtime.Version()).Set(1)
 	return g
 }

@@ -182,6 +182,7 @@ func TestPage(t *testing.T) {
 					b.see(s.URL, window.width, window.height, scheme)
 					b.is("every class has a row", "document.querySelectorAll('#classes tbody tr').length >= "+map[string]string{"few": "5", "many": "41"}[c.name])
 					b.is("it says that all is well", "document.getElementById('state').textContent.startsWith('in sync')")
+					b.is("it says which version answers", "document.getElementById('version').textContent === 'bulkshaper v1.2.3'")
 					b.is("the graphs are drawn", "[...document.querySelectorAll('#classes canvas')].every(c => c.width > 100 && c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v))")
 					b.is("nothing sticks out at "+window.name, fits)
 					back := map[string]string{"light": "rgb(251, 251, 250)", "dark": "rgb(21, 23, 26)"}[scheme]

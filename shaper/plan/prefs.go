@@ -75,6 +75,11 @@ func OwnPref(pref uint16) (tc.Protocol, bool) {
 	return 0, false
 }
 
+// IsAckPref tells whether filters at pref are for TCP acknowledgements.
+func IsAckPref(pref uint16) bool {
+	return pref >= PrefAckIPv4 && pref < PrefAckTagged+uint16(len(Tags())*tagStep)
+}
+
 // ListError says that a list would have more filters than MaxNodes.
 type ListError struct {
 	Pref     uint16
