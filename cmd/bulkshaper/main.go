@@ -103,7 +103,7 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 		return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 	})
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
-		clearCommand(), confirmCommand(), guardCommand(), overrideCommand(), historyCommand(), demoCommand(), versionCommand())
+		clearCommand(), confirmCommand(), guardCommand(), overrideCommand(), historyCommand(), demoCommand(), versionCommand(), manCommand())
 	root.InitDefaultCompletionCmd()
 	hideUnused(root)
 	usageErrors(root)
