@@ -24,6 +24,10 @@ install: build ## binary, unit and a first config into DESTDIR; a config that is
 	install -d -m 755 $(DESTDIR)/etc/bulkshaper
 	test -e $(DESTDIR)/etc/bulkshaper/config.yaml || install -m 644 shaper/config/reference.yaml $(DESTDIR)/etc/bulkshaper/config.yaml
 
+.PHONY: packages
+packages: ## dist/: deb and rpm for amd64 and arm64; VERSION=v1.2.3 says another version than git
+	deploy/package/build dist
+
 .PHONY: demo
 demo: build ## a cluster shaped before your eyes, and the incident replayed; OUT=FOLDER keeps its picture (two minutes; needs root)
 	bin/bulkshaper demo
@@ -82,4 +86,4 @@ bench-go: ## the benchmarks of the packages, each with its baseline
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
