@@ -25,7 +25,13 @@ const (
 func Bring(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, options diff.Options) (after tc.State, done int, err error) {
 	drained := time.Now().Add(DrainWait)
 	for try := 1; ; try++ {
-		keep := func(id tc.Handle) bool { return time.Now().Before(drained) && backlogged(ctx, k, id) }
+		waiting := map[tc.Handle]bool{} // one answer a try: what was put off is then not missed in the read-back
+		keep := func(id tc.Handle) bool {
+			if _, asked := waiting[id]; !asked {
+				waiting[id] = time.Now().Before(drained) && backlogged(ctx, k, id)
+			}
+			return waiting[id]
+		}
 		out, err := Converge(ctx, k, state, want, options, keep)
 		done += out.Done()
 		switch {

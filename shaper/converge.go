@@ -1,6 +1,7 @@
 package shaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,8 +76,9 @@ func converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	further := func() (Outcome, error) {
 		again, err := converge(ctx, k, after, want, options, keep, rounds-1)
 		again.Before, again.Results, again.Took = state, append(out.Results, again.Results...), time.Since(start)
-		if again.Changes != nil && changes.Rebuild != "" {
-			again.Changes.Rebuild = changes.Rebuild
+		if again.Changes != nil {
+			again.Changes.Rebuild = cmp.Or(changes.Rebuild, again.Changes.Rebuild)
+			again.Changes.Takeover = cmp.Or(changes.Takeover, again.Changes.Takeover)
 		}
 		return again, err
 	}
@@ -87,7 +89,7 @@ func converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 	if failed != nil {
 		return out, failed
 	}
-	left, err := diff.Compute(after, want, diff.Options{Owned: true})
+	left, err := diff.Compute(after, want, diff.Options{Owned: true, Takeover: options.Takeover})
 	if err != nil {
 		return out, fmt.Errorf("read back: %w", err)
 	}
@@ -208,7 +210,8 @@ func deleteTables(ctx context.Context, k Kernel, link tc.Link, ops []tc.Op) []tc
 	}
 }
 
-// withhold takes out the deletions of classes that keep names, but for those of classes that are added again.
+// withhold takes out the deletions of classes that keep names, but for those of classes that are added again. What drains classes is taken
+// out, all of it, where anything else is or where one of these is kept.
 func withhold(ops []tc.Op, keep func(tc.Handle) bool) ([]tc.Op, []tc.Handle) {
 	if keep == nil {
 		return ops, nil
@@ -219,14 +222,23 @@ func withhold(ops []tc.Op, keep func(tc.Handle) bool) ([]tc.Op, []tc.Handle) {
 			again[c.ID] = true
 		}
 	}
-	var now []tc.Op
+	var now, drains []tc.Op
 	var held []tc.Handle
 	for _, op := range ops {
+		if op.Drains != tc.Unspec {
+			if drains = append(drains, op); !again[op.Drains] && keep(op.Drains) {
+				held = append(held, op.Drains)
+			}
+			continue
+		}
 		if c, ok := op.Object.(tc.Class); ok && op.Verb == tc.Delete && !again[c.ID] && keep(c.ID) {
 			held = append(held, c.ID)
 			continue
 		}
 		now = append(now, op)
+	}
+	if len(held) == 0 { // they are the last ones
+		now = append(now, drains...)
 	}
 	return now, held
 }

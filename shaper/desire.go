@@ -44,6 +44,10 @@ func Desire(in Input, hostname string, facts plan.Facts, overrides ...override.O
 	for _, w := range append(warnings, pol.Warnings()...) {
 		d.Warnings = append(d.Warnings, w.String())
 	}
+	if bond := facts.Link.Bond; bond != "" {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%[1]s is a port of %[2]s: shape %[2]s instead (interface: %[2]s); a port sees a part of what the node sends, "+
+			"each port would have every rate for itself, and %[2]s may send by another port at any time", facts.Link.Name, bond))
+	}
 	d.override(in.Config.Interface, classes, overrides)
 	d.Plan, err = plan.Build(in.Config, classes, pol.Destinations(), node, facts)
 	if err != nil {
@@ -75,6 +79,6 @@ func FactsOf(state tc.State) plan.Facts {
 
 // sameFacts tells whether a plan made for a is one for b: counters, flags and queue lengths do not matter to it.
 func sameFacts(a, b plan.Facts) bool {
-	return a.AutoLeaf == b.AutoLeaf && a.Link.Name == b.Link.Name && a.Link.MTU == b.Link.MTU && a.Link.Speed == b.Link.Speed &&
+	return a.AutoLeaf == b.AutoLeaf && a.Link.Name == b.Link.Name && a.Link.MTU == b.Link.MTU && a.Link.Speed == b.Link.Speed && a.Link.Bond == b.Link.Bond &&
 		slices.Equal(a.Link.Addresses, b.Link.Addresses) && slices.Equal(a.Link.Tags, b.Link.Tags)
 }

@@ -42,6 +42,8 @@ type Event struct {
 	Hitless bool `json:"hitless"`
 	// Rebuild is why the root qdisc was set up again.
 	Rebuild string `json:"rebuild,omitempty"`
+	// Takeover is what became of somebody else's root that was taken over in place.
+	Takeover string `json:"takeover,omitempty"`
 	// Took is how long the operations took, with reading back.
 	Took float64 `json:"took_seconds"`
 	// Result is success or failure; then Error and Problems say what is wrong.
@@ -140,7 +142,7 @@ func (l *Loop) rememberPass(cause string, out Outcome, drift bool) {
 	}
 	e.Operations, e.Hitless = countOperations(out.Results, l.desired.Plan)
 	if out.Changes != nil {
-		e.Rebuild = out.Changes.Rebuild
+		e.Rebuild, e.Takeover = out.Changes.Rebuild, out.Changes.Takeover
 	}
 	l.remember(e)
 }

@@ -309,6 +309,9 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	if out.Changes != nil && out.Changes.Rebuild != "" {
 		fields = append(fields, zap.String("rebuild", out.Changes.Rebuild))
 	}
+	if out.Changes != nil && out.Changes.Takeover != "" {
+		fields = append(fields, zap.String("takeover", out.Changes.Takeover))
+	}
 	switch {
 	case out.Done() == 0:
 		l.Log.Info("inventory read, nothing to change", fields[:2]...)

@@ -78,6 +78,9 @@ func printHistory(w io.Writer, events []shaper.Event) error {
 		if e.Rebuild != "" {
 			out.printf("    the root qdisc was set up again: %s\n", e.Rebuild)
 		}
+		if e.Takeover != "" {
+			out.printf("    taken over in place: %s\n", e.Takeover)
+		}
 		for _, o := range e.Operations {
 			out.printf("    %s %s\n", o.Verb, count(o.Count, o.Object))
 			for _, example := range o.Examples {

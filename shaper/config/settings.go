@@ -105,7 +105,7 @@ func settings() []setting {
 		text("ack-class", "ack_class", "the `class` of pure TCP acknowledgements, ahead of all rules (default: that of their destination)",
 			func(c *Config) *string { return &c.AckClass }, nil),
 		text("layout", "layout", "how the `filters` stand in the kernel: hash or list", func(c *Config) *string { return &c.Layout }, oneOf("hash", "list")),
-		boolean("takeover", "takeover", "replace a root qdisc that somebody else made", func(c *Config) *bool { return &c.Takeover }),
+		boolean("takeover", "takeover", "take over a root qdisc that somebody else made, in place where it can be ours, else by replacing it", func(c *Config) *bool { return &c.Takeover }),
 		boolean(allowFlag, "allow_writable_by_others", "use config and inventory though others than root and this user may write them",
 			func(c *Config) *bool { return &c.AllowWritableByOthers }),
 		file("run-dir", "run_dir", "`folder` for what the program keeps while it runs", func(c *Config) *string { return &c.RunDir }, checkGiven),

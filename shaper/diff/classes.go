@@ -34,7 +34,7 @@ func (c *comparison) mustRebuild() string {
 			return fmt.Sprintf("class %s is in use as a leaf and shall have classes below it", c.name(id))
 		case h.Parent == w.Class.Parent:
 			continue
-		case isInner || wantInner || c.isDefault(id) || c.outside[id] || !c.defaultStands():
+		case c.takeover || isInner || wantInner || c.isDefault(id) || c.outside[id] || !c.defaultStands():
 			return fmt.Sprintf("class %s is below %s and shall be below %s, which the kernel cannot change", c.name(id), c.name(h.Parent), c.name(w.Class.Parent))
 		}
 		c.moved[id] = true
@@ -52,7 +52,7 @@ func (c *comparison) defaultStands() bool {
 // used tells whether packets are sent to the class now, to wait in its leaf. A class without one is in the making: an inner class
 // is added as all are, and lacks its children if that was cut off.
 func (c *comparison) used(id tc.Handle) bool {
-	if _, ok := c.leaves[id]; !ok {
+	if _, ok := c.leaves[id]; !ok && !c.takeover {
 		return false
 	}
 	return c.isDefault(id) || c.outside[id] || slices.ContainsFunc(c.have.Filters, func(f tc.Filter) bool { return f.ClassID == id })
@@ -67,7 +67,7 @@ func (c *comparison) sortClasses() {
 		}
 		below := c.children[id]
 		if len(below) == 0 {
-			return marked(c.classes[id], c.leaves)
+			return c.takeover || marked(c.classes[id], c.leaves)
 		}
 		return !slices.ContainsFunc(below, func(child tc.Handle) bool { return !ours(child) })
 	}
@@ -103,7 +103,7 @@ func (c *comparison) compareClasses() {
 			c.made[id] = true // added by addDefault
 		case !ok:
 			c.made[id] = true
-			c.build = append(c.build, addClass(w, "class "+w.Name+" is not there")...)
+			c.build = append(c.build, c.addClass(w, "class "+w.Name+" is not there")...)
 		case c.moved[id]:
 			c.moveClass(w, h)
 		default:
@@ -115,10 +115,15 @@ func (c *comparison) compareClasses() {
 	}
 }
 
-func addClass(w plan.Class, why string) []tc.Op {
+func (c *comparison) addClass(w plan.Class, why string) []tc.Op {
 	ops := []tc.Op{{Verb: tc.Add, Object: w.Class, Why: why, Hitless: true}}
 	if w.Leaf != nil {
-		ops = append(ops, tc.Op{Verb: tc.Add, Object: *w.Leaf, Why: "class " + w.Name + " has no queue yet", Hitless: true})
+		leaf := tc.Op{Verb: tc.Add, Object: *w.Leaf, Why: "class " + w.Name + " has no queue yet", Hitless: true}
+		if c.takeover {
+			c.attach(w, leaf)
+		} else {
+			ops = append(ops, leaf)
+		}
 	}
 	return ops
 }
@@ -127,7 +132,7 @@ func addClass(w plan.Class, why string) []tc.Op {
 func (c *comparison) moveClass(w plan.Class, h tc.Class) {
 	why := fmt.Sprintf("class %s is below %s, wanted below %s: packets in its queue are dropped", w.Name, c.name(h.Parent), c.name(w.Class.Parent))
 	c.move = append(c.move, tc.Op{Verb: tc.Delete, Object: h, Why: why})
-	added := addClass(w, "class "+w.Name+" under its new parent")
+	added := c.addClass(w, "class "+w.Name+" under its new parent")
 	added[0].Hitless, added[1].Hitless = false, false
 	c.move = append(c.move, added...)
 }
@@ -175,7 +180,7 @@ func compareClass(h tc.Class, w plan.Class) []string {
 func (c *comparison) addDefault() {
 	if !c.defaultStands() {
 		w := c.want.Default()
-		c.last = slices.Concat(addClass(w, "class "+w.Name+", the default, is not there"), c.last)
+		c.last = slices.Concat(c.addClass(w, "class "+w.Name+", the default, is not there"), c.last)
 	}
 }
 

@@ -20,7 +20,7 @@ func Clear(have tc.State) ([]tc.Op, error) {
 	case Foreign:
 		return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
 	}
-	c := newComparison(have, &plan.Plan{})
+	c := newComparison(have, &plan.Plan{}, false)
 	if len(c.foreign) == 0 {
 		return []tc.Op{{Verb: tc.Delete, Object: c.root, Why: "clear: packets in its queues are dropped"}}, nil
 	}

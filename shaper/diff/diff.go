@@ -11,7 +11,8 @@ import (
 
 // Options says what may be done to a foreign root.
 type Options struct {
-	// Takeover allows to replace a foreign root, and to lose what is foreign under our own where that must be set up again.
+	// Takeover allows to take over a foreign root, in place where it can become ours and else by replacing it, and to lose what is
+	// foreign under our own root where that must be set up again.
 	Takeover bool
 	// Owned says that this process has already shaped this interface: then a foreign root has taken ours, and is taken back.
 	Owned bool
@@ -25,6 +26,8 @@ type Changes struct {
 	Ops []tc.Op
 	// Rebuild is why the root has to go and everything be set up again, "" if it need not.
 	Rebuild string
+	// Takeover is what becomes of somebody else's root that is taken over in place, "" where none is.
+	Takeover string
 	// Foreign is what stays although it is not ours, in words.
 	Foreign []string
 }
@@ -40,9 +43,23 @@ func Compute(have tc.State, want *plan.Plan, opts Options) (*Changes, error) {
 		if !opts.Takeover && !opts.Owned {
 			return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
 		}
-		return rebuild(owner.Root, want, fmt.Sprintf("the root qdisc is %s, not ours", rootText(owner.Root)))
+		why := fmt.Sprintf("the root qdisc is %s, not ours", rootText(owner.Root))
+		if opts.Takeover && owner.Root.Kind == tc.KindHTB && owner.Root.Handle == ourRoot {
+			c := newComparison(have, want, true)
+			c.banned = opts.BannedTables
+			refusal := c.refusal()
+			if refusal == "" {
+				changes, err := c.compute()
+				if err == nil {
+					changes.Takeover = c.takenOver(owner.Maker)
+				}
+				return changes, err
+			}
+			why += ", and it cannot be taken over in place: " + refusal
+		}
+		return rebuild(owner.Root, want, why)
 	}
-	c := newComparison(have, want)
+	c := newComparison(have, want, false)
 	c.banned = opts.BannedTables
 	if why := c.mustRebuild(); why != "" {
 		if len(c.foreign) > 0 && !opts.Takeover {
@@ -54,6 +71,11 @@ func Compute(have tc.State, want *plan.Plan, opts Options) (*Changes, error) {
 		protocol, _ := plan.OwnPref(c.alien.Pref)
 		return nil, &ForeignFilterError{Interface: have.Link.Name, Filter: *c.alien, Protocol: protocol}
 	}
+	return c.compute()
+}
+
+// compute is the changes in place.
+func (c *comparison) compute() (*Changes, error) {
 	c.compareClasses()
 	if err := c.compareFilters(); err != nil {
 		return nil, err
@@ -78,6 +100,8 @@ type comparison struct {
 	have tc.State
 	want *plan.Plan
 	root tc.Qdisc
+	// takeover says that the root is somebody else's and becomes ours in place (see takeover.go).
+	takeover bool
 
 	classes  map[tc.Handle]tc.Class    // observed
 	children map[tc.Handle][]tc.Handle // observed
@@ -95,7 +119,7 @@ type comparison struct {
 	added, removed []tc.Filter // nodes
 
 	// The operations, by the phases of their order.
-	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, tableDeletes, classDeletes []tc.Op
+	misplaced, build, detours, move, back, filters, last, crowded, filterDeletes, tableDeletes, prefDeletes, classDeletes, attached []tc.Op
 
 	mirrors  mirrors
 	newer    newer
@@ -106,8 +130,8 @@ type comparison struct {
 	crowdedLists int // lists in which old and new do not fit together
 }
 
-func newComparison(have tc.State, want *plan.Plan) *comparison {
-	c := &comparison{have: have, want: want, leaves: leavesOf(have), classes: map[tc.Handle]tc.Class{}, children: map[tc.Handle][]tc.Handle{},
+func newComparison(have tc.State, want *plan.Plan, takeover bool) *comparison {
+	c := &comparison{have: have, want: want, takeover: takeover, leaves: leavesOf(have), classes: map[tc.Handle]tc.Class{}, children: map[tc.Handle][]tc.Handle{},
 		wanted: map[tc.Handle]plan.Class{}, byPref: map[uint16][]tc.Filter{}, outside: map[tc.Handle]bool{}, doomed: map[tc.Handle]bool{}, newer: newer{}, standing: map[uint32]bool{},
 		moved: map[tc.Handle]bool{}, made: map[tc.Handle]bool{}}
 	c.root, _ = have.RootQdisc()
@@ -138,7 +162,7 @@ func (c *comparison) ops() []tc.Op {
 		}
 		ops = append(ops, deletes...)
 	}
-	return slices.Concat(ops, c.mirrors.last, c.tableDeletes, c.classDeletes)
+	return slices.Concat(ops, c.mirrors.last, c.tableDeletes, c.prefDeletes, c.classDeletes, c.attached)
 }
 
 // name is the classid with the class's name where it is known.

@@ -11,12 +11,13 @@ import (
 	"bulkshaper/shaper/u32"
 )
 
-// sortFilters tells ours from foreign ones. Ours are the u32 filters at our prefs, but for hash tables that foreign filters link to.
+// sortFilters tells ours from foreign ones. Ours are the u32 filters at our prefs, but for hash tables that foreign filters link to. In a
+// takeover all become ours, but for what we cannot have at our prefs.
 func (c *comparison) sortFilters() {
 	filters := sorted(c.have.Filters)
 	isOurs := func(f *tc.Filter) bool {
 		protocol, own := plan.OwnPref(f.Pref)
-		return own && f.Parent == c.root.Handle && f.Kind == tc.KindU32 && f.Protocol == protocol
+		return f.Parent == c.root.Handle && (own && f.Kind == tc.KindU32 && f.Protocol == protocol || !own && c.takeover)
 	}
 	c.roots = u32.RootTables(c.have.Filters)
 	lent := lentTables(filters, isOurs)
@@ -121,6 +122,10 @@ func (c *comparison) compareFilters() error {
 		}
 		if protocol, _ := plan.OwnPref(pref); protocol.IsTag() && !slices.Contains(c.want.Tags, protocol) {
 			c.dropTagged(pref, protocol)
+			continue
+		}
+		if _, own := plan.OwnPref(pref); !own {
+			c.dropPref(pref)
 			continue
 		}
 		from := len(c.filters)

@@ -34,12 +34,19 @@ func (c *comparison) compareLeaf(w plan.Class) {
 	}
 	want := *w.Leaf
 	have, ok := c.leaves[w.Class.ID]
+	put := func(op tc.Op) {
+		if c.takeover {
+			c.attach(w, op)
+			return
+		}
+		c.build = append(c.build, op)
+	}
 	switch {
 	case !ok:
 		// Not hitless: the kernel's own leaf may hold packets.
-		c.build = append(c.build, tc.Op{Verb: tc.Add, Object: want, Why: "class " + w.Name + " has no queue of ours"})
+		put(tc.Op{Verb: tc.Add, Object: want, Why: "class " + w.Name + " has no queue of ours"})
 	case have.Handle != want.Handle || have.Kind != want.Kind:
-		c.build = append(c.build, tc.Op{Verb: tc.Replace, Object: want,
+		put(tc.Op{Verb: tc.Replace, Object: want,
 			Why: fmt.Sprintf("the queue of class %s is %s %s, wanted %s %s: packets in it are dropped", w.Name, have.Kind, have.Handle, want.Kind, want.Handle)})
 	case limitDiffers(have, want):
 		c.build = append(c.build, tc.Op{Verb: tc.Change, Object: want, Hitless: isFIFO(want.Kind) || want.Limit > have.Limit,

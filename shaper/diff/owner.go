@@ -2,7 +2,9 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 
+	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 )
 
@@ -49,7 +51,7 @@ func Ownership(have tc.State) Owner {
 			}
 		}
 	}
-	return Owner{Kind: Foreign, Root: root, Maker: maker(root)}
+	return Owner{Kind: Foreign, Root: root, Maker: maker(root, have)}
 }
 
 // ourRoot is the handle of our root, 1:.
@@ -76,10 +78,12 @@ func marked(c tc.Class, leaves map[tc.Handle]tc.Qdisc) bool {
 }
 
 // maker guesses who puts such a root there.
-func maker(root tc.Qdisc) string {
+func maker(root tc.Qdisc, have tc.State) string {
 	major := root.Handle.Major()
 	switch {
-	case root.Kind == tc.KindHTB && major == 0x42:
+	case root.Handle == ourRoot && slices.ContainsFunc(have.Filters, func(f tc.Filter) bool { return f.Pref == plan.PrefARP && f.ClassID == tc.ControlClass }):
+		return "tc rules written by hand, and a takeover that was cut off and goes on with --takeover"
+	case root.Kind == tc.KindHTB && major == yarnMajor:
 		return "YARN's TrafficController, which wipes the root at each start of the node manager"
 	case root.Kind == tc.KindHTB && major == tc.Major:
 		return "tc rules written by hand, wondershaper, FireQOS or the like"
@@ -87,7 +91,7 @@ func maker(root tc.Qdisc) string {
 		return "a bandwidth limit by CNI plugins, systemd or by hand"
 	case root.Kind == "cake", root.Kind == "hfsc":
 		return "sqm-scripts, systemd-networkd or another shaper"
-	case root.Kind == "mq", root.Kind == "mqprio", root.Kind == "multiq", root.Kind == "taprio":
+	case multiQueue(root.Kind):
 		return "a driver's setup script, NetworkManager or tc by hand"
 	case major >= 0x8000:
 		return "tc or NetworkManager, without a handle given"
@@ -104,9 +108,27 @@ type ForeignRootError struct {
 
 // Error says what stands, who probably made it and what to do.
 func (e *ForeignRootError) Error() string {
-	return fmt.Sprintf("shape %s: the root qdisc is %s, which is not ours (probably %s): stop what made it and remove it with "+
-		"\"tc qdisc del dev %s root\", or take it over with --takeover (takeover: true)",
-		e.Interface, rootText(e.Root), e.Maker, e.Interface)
+	return fmt.Sprintf("shape %s: the root qdisc is %s, which is not ours (probably %s): %s and remove it with "+
+		"\"tc qdisc del dev %s root\", or take it over with --takeover (takeover: true); \"bulkshaper plan --takeover\" shows what that does",
+		e.Interface, rootText(e.Root), e.Maker, e.stop(), e.Interface)
+}
+
+// stop is how to end what made the root, where that is known.
+func (e *ForeignRootError) stop() string {
+	switch {
+	case e.Root.Kind == tc.KindHTB && e.Root.Handle.Major() == yarnMajor:
+		return "set yarn.nodemanager.resource.network.enabled to false, or it wipes ours as well, restart the node manager"
+	case multiQueue(e.Root.Kind):
+		return "stop what gives it a handle (of the kernel's own, which then takes its place and has none, ours takes the place without more)"
+	}
+	return "stop what made it"
+}
+
+// yarnMajor is that of the root which YARN's TrafficController makes.
+const yarnMajor = 0x42
+
+func multiQueue(kind string) bool {
+	return kind == "mq" || kind == "mqprio" || kind == "multiq" || kind == "taprio"
 }
 
 func rootText(q tc.Qdisc) string { return q.Kind + " " + q.Handle.String() }

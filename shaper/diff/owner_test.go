@@ -2,6 +2,7 @@ package diff_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,15 +68,26 @@ func TestForeignRoot(t *testing.T) {
 		for _, opts := range []diff.Options{{Takeover: true}, {Owned: true}} {
 			k.TakeRoot(root)
 			c := reconcile(t, k, p, opts)
-			if c.Rebuild == "" || c.Ops[0].Verb != tc.Delete || c.Ops[0].Hitless || !strings.Contains(c.Ops[0].Why, "not ours") {
+			if root.Kind == tc.KindHTB && root.Handle == id(0) && opts.Takeover {
+				if c.Rebuild != "" || !strings.Contains(c.Takeover, "htb 1: (probably tc rules written by hand") || slices.ContainsFunc(c.Ops, isRootAdd) {
+					t.Errorf("%q, %q, %s", c.Rebuild, c.Takeover, text(c.Ops))
+				}
+				continue
+			}
+			if c.Takeover != "" || c.Rebuild == "" || c.Ops[0].Verb != tc.Delete || c.Ops[0].Hitless || !strings.Contains(c.Ops[0].Why, "not ours") {
 				t.Errorf("%q, %s", c.Rebuild, text(c.Ops[:1]))
 			}
 		}
 	}
 	err := &diff.ForeignRootError{Interface: "eth1", Root: rootOf(tc.KindHTB, 0x42), Maker: "YARN's TrafficController"}
-	want := `shape eth1: the root qdisc is htb 42:, which is not ours (probably YARN's TrafficController): stop what made it and remove it with ` +
-		`"tc qdisc del dev eth1 root", or take it over with --takeover (takeover: true)`
+	want := `shape eth1: the root qdisc is htb 42:, which is not ours (probably YARN's TrafficController): set yarn.nodemanager.resource.network.enabled to false, ` +
+		`or it wipes ours as well, restart the node manager and remove it with "tc qdisc del dev eth1 root", or take it over with --takeover (takeover: true); ` +
+		`"bulkshaper plan --takeover" shows what that does`
 	if err.Error() != want {
+		t.Errorf("%s", err)
+	}
+	err.Root = rootOf("mq", 0x8001)
+	if !strings.Contains(err.Error(), "mq 8001:, which is not ours") || !strings.Contains(err.Error(), "the kernel's own") {
 		t.Errorf("%s", err)
 	}
 }

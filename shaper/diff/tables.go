@@ -72,7 +72,7 @@ func (c *comparison) deleteTables() {
 // needsBarrier tells whether a packet that is on its way through the filters could pass the place of a new filter before that is
 // there and reach the place of an old one after that is gone: the new one stands earlier and matches packets of the old one.
 func (c *comparison) needsBarrier() bool {
-	if c.wait {
+	if c.wait || c.takeover { // our filters may stand before those that decided until now
 		return true
 	}
 	earlier := map[netip.Prefix]bool{}

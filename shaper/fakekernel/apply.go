@@ -118,6 +118,12 @@ func (k *Kernel) do(op tc.Op) error {
 		err = k.class(op.Verb, o)
 	case tc.Filter:
 		err = k.filter(op.Verb, o)
+	case tc.Pref:
+		if op.Verb == tc.Delete && o.Number != 0 {
+			err = k.filter(op.Verb, tc.Filter{Parent: o.Parent, Pref: o.Number, Protocol: o.Protocol, Kind: o.Kind})
+		} else {
+			err = refused(syscall.EINVAL, "")
+		}
 	}
 	q, ok := op.Object.(tc.Qdisc)
 	if op.Verb == tc.Delete && (isErrno(err, syscall.ENOENT) || ok && q.Handle != tc.Unspec && isErrno(err, syscall.EINVAL)) {

@@ -72,7 +72,7 @@ func groupOf(ops []tc.Result) (groupKind, int) {
 		if n := foundationSize(ops); n > 0 {
 			return foundation, n
 		}
-	case tc.Filter:
+	case tc.Filter, tc.Pref:
 		n := 1
 		for n < len(ops) && n < filtersAtOnce && ops[n].Op.Object.Type() == "filter" && (ops[n].Op.Verb == tc.Delete) == (ops[0].Op.Verb == tc.Delete) {
 			n++

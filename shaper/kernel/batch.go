@@ -81,6 +81,11 @@ func (b *batch) op(index int, op tc.Op) error {
 			b.bytes = wire.AppendChangeFilter(b.bytes, b.header(0), index, o)
 			return nil
 		}
+	case tc.Pref:
+		if op.Verb == tc.Delete && o.Number != 0 { // 0 would be all filters of the qdisc
+			b.bytes = wire.AppendDeletePref(b.bytes, b.header(0), index, o)
+			return nil
+		}
 	}
 	return fmt.Errorf("a %s cannot be %sd", op.Object.Type(), op.Verb)
 }

@@ -40,7 +40,7 @@ func (k *Kernel) readLink() (tc.Link, error) {
 			l.Addresses = append(l.Addresses, ip.Unmap())
 		}
 	}
-	if l.Tags, err = k.read.tags(l.Index); err != nil {
+	if l.Tags, l.Bond, err = k.read.above(l.Index); err != nil {
 		return l, fmt.Errorf("read the links above %s: %w", k.name, err)
 	}
 	slices.SortFunc(l.Addresses, netip.Addr.Compare)

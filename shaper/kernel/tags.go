@@ -8,21 +8,39 @@ import (
 	"bulkshaper/shaper/tc"
 )
 
-// tags are the protocols of the VLAN tags that packets may leave the link index with.
-func (c *conn) tags(index int) ([]tc.Protocol, error) {
+// above is what there is to know of the links that send through the link index: the protocols of the VLAN tags that packets may leave with,
+// and the bond that it is a port of.
+func (c *conn) above(index int) (tags []tc.Protocol, bond string, err error) {
 	var links []wire.Link
 	d := dumping{port: c.port, seq: c.next(), visit: func(payload []byte) error {
 		l, err := wire.ParseLink(payload)
-		if l.On != 0 || l.Master != 0 || l.Tag != 0 || l.Kind == openVSwitch {
+		if l.On != 0 || l.Master != 0 || l.Tag != 0 || l.Kind == openVSwitch || isBond(l) {
 			links = append(links, l)
 		}
 		return err
 	}}
 	c.out = wire.AppendDumpLinks(c.out[:0], d.seq)
 	if err := c.finishDump(&d); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return tagsAbove(links, index), nil
+	return tagsAbove(links, index), bondOf(links, index), nil
+}
+
+func isBond(l wire.Link) bool { return l.Kind == "bond" || l.Kind == "team" }
+
+// bondOf is the name of the bond that a link is a port of.
+func bondOf(links []wire.Link, index int) string {
+	for _, port := range links {
+		if port.Index != index {
+			continue
+		}
+		for _, l := range links {
+			if l.Index == port.Master && isBond(l) {
+				return l.Name
+			}
+		}
+	}
+	return ""
 }
 
 const openVSwitch = "openvswitch"

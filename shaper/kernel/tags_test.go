@@ -35,3 +35,21 @@ func TestTagsAbove(t *testing.T) {
 		}
 	}
 }
+
+func TestBondOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		links []wire.Link
+		want  string
+	}{
+		"nothing":      {nil, ""},
+		"a bond":       {[]wire.Link{{Index: 1, Master: 2}, {Index: 2, Kind: "bond", Name: "bond0"}}, "bond0"},
+		"a team":       {[]wire.Link{{Index: 2, Kind: "team", Name: "team0"}, {Index: 1, Master: 2}}, "team0"},
+		"a bridge":     {[]wire.Link{{Index: 1, Master: 2}, {Index: 2, Kind: "bridge", Name: "br0"}}, ""},
+		"another port": {[]wire.Link{{Index: 3, Master: 2}, {Index: 2, Kind: "bond", Name: "bond0"}, {Index: 1}}, ""},
+		"the bond":     {[]wire.Link{{Index: 1, Kind: "bond", Name: "bond0"}}, ""},
+	} {
+		if got := bondOf(c.links, 1); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -13,7 +13,7 @@ const (
 	Delete  Verb = "delete"
 )
 
-// Object is a Qdisc, a Class or a Filter.
+// Object is a Qdisc, a Class, a Filter or a Pref.
 type Object interface {
 	// Type is "qdisc", "class" or "filter".
 	Type() string
@@ -32,6 +32,9 @@ type Op struct {
 	Hitless bool
 	// Barrier says that the operation changes nothing: what comes behind it has to wait for packets that are being classified.
 	Barrier bool
+	// Drains is the class whose waiting packets the operation throws away, where it may be put off until none wait. What drains is put off
+	// as well while anything else is. Unspec of the rest.
+	Drains Handle
 }
 
 // TC is the operation as a line for tc -batch.

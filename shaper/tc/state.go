@@ -24,6 +24,8 @@ type Link struct {
 	// Tags are the protocols of the VLAN tags that packets may leave with, ascending: those of VLAN devices that stand on the interface, and of
 	// a bridge with VLANs that it is a port of. Devices in other namespaces are not to be seen.
 	Tags []Protocol
+	// Bond is the bond or team that the interface is a port of, "" for none.
+	Bond string
 	// Addresses are the interface's own, without link-local ones.
 	Addresses []netip.Addr
 }

@@ -97,6 +97,7 @@ const (
 	Protocol // ARP and neighbour discovery, acknowledgements
 	Destination
 	Table
+	Pref // of filters that somebody else made
 	Wait
 )
 
@@ -120,6 +121,9 @@ func KindOf(op tc.Op) Kind {
 	if op.Barrier {
 		return Wait
 	}
+	if _, ok := op.Object.(tc.Pref); ok {
+		return Pref
+	}
 	return Class
 }
 
@@ -139,6 +143,8 @@ func (n *Names) Object(op tc.Op) string {
 		return n.Class(o.ID)
 	case tc.Filter:
 		return n.filter(o)
+	case tc.Pref:
+		return fmt.Sprintf("pref %d (%s, %s)", o.Number, o.Protocol, o.Kind)
 	}
 	return op.Object.Ident()
 }

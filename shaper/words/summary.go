@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 )
 
@@ -53,8 +54,8 @@ func (n *Names) Summary(ops []tc.Op, most int) []Line {
 				}
 			}
 		}
-		if kind == Protocol {
-			lines = append(lines, merge(kind, items, 1)...) // they are always the same few
+		if kind == Protocol || kind == Pref {
+			lines = append(lines, merge(kind, items, 1)...) // always the same few, and always the same reason
 			continue
 		}
 		lines = append(lines, merge(kind, items, most)...)
@@ -96,6 +97,8 @@ func (n *Names) item(op tc.Op) item {
 		if isAck(f) {
 			i.one, i.many = "filter for TCP acknowledgements", "filters for TCP acknowledgements"
 		}
+	case Pref:
+		i.one, i.many = "pref", "prefs"
 	case Wait:
 		i.verb, i.what, i.why = "wait", "for packets under way", strings.TrimPrefix(op.Why, "nothing of it: ")
 		i.one, i.many = "time for packets under way", "times for packets under way"
@@ -109,6 +112,7 @@ var verbs = map[tc.Verb]string{tc.Add: "add", tc.Change: "change", tc.Replace: "
 func (n *Names) destinations(ops []tc.Op) []item {
 	type change struct {
 		added, removed, changed int
+		foreign                 bool // what is removed stood at a pref that is not ours
 		from, to                tc.Handle
 		hitless                 bool
 		why                     string
@@ -152,6 +156,8 @@ func (n *Names) destinations(ops []tc.Op) []item {
 			c.to = f.ClassID
 		case tc.Delete:
 			c.removed++
+			_, own := plan.OwnPref(f.Pref)
+			c.foreign = c.foreign || !own
 			c.from = f.ClassID
 		default:
 			if c.changed == 0 {
@@ -181,6 +187,9 @@ func (n *Names) destinations(ops []tc.Op) []item {
 			i.verb, i.tail, i.why = "bind", " to "+n.Class(c.to), "that class is made again, and the filter does not follow by itself"
 		case c.added > 0 && c.removed > 0:
 			i.verb, i.tail, i.why = "refile", " of "+n.Class(c.to), "another place in the tables, the class stays"
+			if c.foreign {
+				i.why = "our filter for the one that stood there, the class stays"
+			}
 		case c.added > 0:
 			i.verb, i.tail, i.why = "add", " to "+n.Class(c.to), rule+"; the kernel has no filter for it"
 		default:

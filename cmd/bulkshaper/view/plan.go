@@ -24,23 +24,37 @@ func PlanLines(st screen.Style, p *plan.Plan, have tc.State, changes *diff.Chang
 	if changes.Rebuild != "" {
 		add(st.Bad("REBUILD")+": "+changes.Rebuild+"; for a moment nothing is shaped, and what waits in the queues is dropped", 2)
 	}
+	if changes.Takeover != "" {
+		add(st.Warn("TAKEOVER in place")+": "+changes.Takeover, 2)
+	}
 	for _, foreign := range changes.Foreign {
 		add(st.Warn("not ours")+", stays: "+foreign, 2)
+	}
+	if have.Link.TxQueues > 1 && setsUpRoot(changes.Ops) {
+		add(fmt.Sprintf("note: the %d transmit queues of %s are served by one root from now on, under its one lock", have.Link.TxQueues, p.Interface), 2)
 	}
 	if len(changes.Ops) == 0 {
 		add(st.Good("nothing to change")+": the kernel holds what config and inventory say", 2)
 		return lines
 	}
-	felt := 0
+	felt, queues := 0, 0
 	for _, op := range changes.Ops {
 		if !op.Hitless {
 			felt++
 		}
+		_, isClass := op.Object.(tc.Class)
+		if op.Drains != tc.Unspec || isClass && op.Verb == tc.Delete && changes.Takeover != "" {
+			queues++
+		}
 	}
 	total := screen.Count(len(changes.Ops), "operation") + " to do"
-	if felt == 0 {
+	switch {
+	case felt == queues && felt > 0:
+		add(fmt.Sprintf("%s, %s: what then still waits in the queues that go is dropped; no packet is sent by another class than the old or the new one",
+			total, st.Bad(fmt.Sprintf("%d of them NOT HITLESS", felt))), 2)
+	case felt == 0:
 		add(total+", "+st.Good("all hitless")+": no packet is dropped, reordered or sent by another class than the old or the new one", 2)
-	} else {
+	default:
 		add(fmt.Sprintf("%s, %s: packets may be dropped, or sent by a wrong class for a moment", total, st.Bad(fmt.Sprintf("%d of them NOT HITLESS", felt))), 2)
 	}
 	kind := words.Kind(-1)
@@ -60,9 +74,17 @@ func PlanLines(st screen.Style, p *plan.Plan, have tc.State, changes *diff.Chang
 	return lines
 }
 
+func setsUpRoot(ops []tc.Op) bool {
+	return slices.ContainsFunc(ops, func(op tc.Op) bool {
+		q, ok := op.Object.(tc.Qdisc)
+		return ok && q.Parent == tc.Root && op.Verb == tc.Add
+	})
+}
+
 func kindHeads() map[words.Kind]string {
 	return map[words.Kind]string{words.Root: "root", words.Class: "classes", words.Queue: "queues", words.Protocol: "control packets",
-		words.Destination: "destinations", words.Table: "hash tables, by which destinations are found", words.Wait: "waits, which change nothing"}
+		words.Destination: "destinations", words.Table: "hash tables, by which destinations are found",
+		words.Pref: "places of the filters that were there before", words.Wait: "waits, which change nothing"}
 }
 
 // OperationLines is each operation in its order: what, whether packets feel it, why, and how tc would be told.

@@ -59,7 +59,39 @@ func shaped(t *testing.T, p *plan.Plan) tc.State {
 	return state
 }
 
-// TestPlanFits holds the screens of a first installation, an edit, and nothing to do, also of 10,000 destinations: none of them is long.
+// byHand is a tree that tc made: the classes of p and one more, and a filter for each destination of p at the pref that the kernel gives it.
+func byHand(t *testing.T, p *plan.Plan) tc.State {
+	t.Helper()
+	k := fakekernel.New(tc.Link{Index: 3, Name: "eth1", MTU: 1500, Up: true})
+	k.TakeRoot(p.Root)
+	classes := map[string]tc.Handle{}
+	var ops []tc.Op
+	for _, c := range p.Classes {
+		if c.Class.ID != tc.ControlClass {
+			classes[c.Name] = c.Class.ID
+			ops = append(ops, tc.Op{Verb: tc.Add, Object: c.Class})
+		}
+	}
+	stray := p.Default().Class
+	stray.ID = tc.MakeHandle(tc.Major, 0x40)
+	ops = append(ops, tc.Op{Verb: tc.Add, Object: stray})
+	for i, d := range p.Destinations {
+		ops = append(ops, tc.Op{Verb: tc.Add, Object: tc.Filter{Parent: p.Root.Handle, Pref: uint16(49152 - i), Protocol: tc.ProtocolIP, Kind: tc.KindU32,
+			Handle: tc.MakeU32Handle(0, 0, 0x800), ClassID: classes[d.Class], Sel: tc.MatchDestination(d.Prefix)}})
+	}
+	for _, r := range k.Meddle(ops...) {
+		if r.Err != nil {
+			t.Fatalf("%s: %v", r.Op, r.Err)
+		}
+	}
+	state, err := k.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// TestPlanFits holds the screens of a first installation, an edit, a takeover, and nothing to do, also of 10,000 destinations: none of them is long.
 func TestPlanFits(t *testing.T) {
 	t.Parallel()
 	few, many := planned(t, 15, 5, 204_800_000), planned(t, 10_000, 5000, 204_800_000)
@@ -73,8 +105,9 @@ func TestPlanFits(t *testing.T) {
 		"edit":         {planned(t, 16, 7, 100_000_000), fewStand},
 		"edit-many":    {planned(t, 1800, 800, 204_800_000), manyStand},
 		"nothing":      {few, fewStand},
+		"takeover":     {few, byHand(t, few)},
 	} {
-		changes, err := diff.Compute(c.have, c.want, diff.Options{})
+		changes, err := diff.Compute(c.have, c.want, diff.Options{Takeover: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -195,6 +195,11 @@ func AppendDeleteFilter(b []byte, h Header, index int, f tc.Filter) []byte {
 	return finish(appendString(startFilter(b, h, unix.RTM_DELTFILTER, index, f), tcaKind, f.Kind), from)
 }
 
+// AppendDeletePref appends RTM_DELTFILTER for all that stands at a pref.
+func AppendDeletePref(b []byte, h Header, index int, p tc.Pref) []byte {
+	return AppendDeleteFilter(b, h, index, tc.Filter{Parent: p.Parent, Pref: p.Number, Protocol: p.Protocol, Kind: p.Kind})
+}
+
 func startFilter(b []byte, h Header, typ uint16, index int, f tc.Filter) []byte {
 	h.Type = typ
 	info := uint32(f.Pref)<<16 | uint32(networkOrder(uint16(f.Protocol)))

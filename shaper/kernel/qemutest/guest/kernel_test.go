@@ -186,6 +186,13 @@ func TestOtherDevices(t *testing.T) {
 				}
 			}
 			h.must("clear", "--interface", "dev0")
+			// Who shapes a port of a bond is told what to shape instead; a port of a bridge is the right place.
+			if port := map[string]string{"bond": "slave", "bridge": "port"}[kind]; port != "" {
+				out := h.must("plan", "--interface", port)
+				if told := strings.Contains(out, "slave is a port of dev0: shape dev0 instead"); told != (kind == "bond") {
+					t.Errorf("plan for %s:\n%s", port, out)
+				}
+			}
 		})
 	}
 }
