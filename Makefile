@@ -52,11 +52,16 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 	$(GO) test -tags alone -count=1 -run '^TestIncident$$' -exec '$(subst ','\'',$(ISOLATE))' ./cmd/bulkshaper
 	@$(MAKE) --no-print-directory fuzz-short
 
+# One package after the other: what they assert of times and packets is theirs alone then. A failed one does not keep the others from running.
+SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory
+
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
-	$(GO) test -tags system -count=1 -timeout 60m -v ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory
-	$(GO) test -tags system -count=1 -timeout 60m -v -run TestSoak ./cmd/bulkshaper
-	$(GO) test -tags system,alone -count=1 -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper
+	@failed=; run() { echo "== go test $$*"; $(GO) test -count=1 -p 1 "$$@" || failed=1; }; \
+	run -tags system -timeout 60m $(SYSTEM); \
+	run -tags system -timeout 60m -v -run '^TestSoak$$' ./cmd/bulkshaper; \
+	run -tags system,alone -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper; \
+	[ -z "$$failed" ]
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
 FUZZERS = grep -rnoE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func |\1 |' | sort -u | grep -E '$(or $(FUZZ),.)'

@@ -36,6 +36,24 @@ func (d *daemon) ended() bool {
 	}
 }
 
+// dump ends the daemon by SIGQUIT, so that its log tells where each of its goroutines was, and tells where the kernel had its threads.
+func (d *daemon) dump() (threads string) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", d.cmd.Process.Pid)) // the pattern is right
+	for _, task := range tasks {
+		status, _ := os.ReadFile(filepath.Join(task, "status")) // a thread may end meanwhile
+		stack, _ := os.ReadFile(filepath.Join(task, "stack"))
+		state := regexp.MustCompile(`(?m)^(State|SigPnd|ShdPnd|SigBlk):.*$`).FindAllString(string(status), -1)
+		threads += fmt.Sprintf("%s: %s\n%s", filepath.Base(task), strings.Join(state, ", "), stack)
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended
+	select {
+	case <-d.done:
+	case <-time.After(20 * time.Second):
+		d.kill()
+	}
+	return threads
+}
+
 func (d *daemon) kill() {
 	_ = d.cmd.Process.Kill() // it may have ended
 	<-d.done
@@ -175,7 +193,7 @@ func (d *daemon) still() bool {
 func (n *node) ends(code string) error {
 	n.daemon.mayEnd = true
 	if err := n.await("the daemon's end", func() (bool, string) { return n.daemon.ended(), "it runs" }); err != nil {
-		return err
+		return fmt.Errorf("%w\nits threads:\n%s", err, n.daemon.dump())
 	}
 	if got := n.daemon.cmd.ProcessState.ExitCode(); strconv.Itoa(got) != code {
 		return fmt.Errorf("the daemon ended with %s, not with %s", n.daemon.cmd.ProcessState, code)

@@ -57,7 +57,7 @@
 //	exhaust UID                  take all inotify instances that the user may have (needs root)
 //	port take, port free         listen where the metrics should
 //	stuck COUNT                  so many scrapes that never read their answers, or never end their question
-//	scrapes COUNT within DURATION   so many scrapes at once: whole answers or 503, a quarter whole at least
+//	scrapes COUNT within DURATION   so many scrapes at once: whole answers or 503, some whole at least
 //	unplug, plug                 remove the veth pair; make a new one
 //
 // # What must follow
@@ -75,7 +75,7 @@
 //	metric SERIES OP NUMBER      wait until the sum of the series that have these labels is so; OP is ==, != >= or <=
 //	status FIELD VALUE           wait until the status has it: a gjson path, and a pattern for the whole value
 //	answers PATH CODE [PATTERN]  wait until the HTTP answer has this code, and a body that matches
-//	probe                        from now on ask /metrics and /-/healthy all the time
+//	probe [PATH...]              from now on ask these all the time, or else /metrics and /-/healthy
 //	answered within DURATION     stop that: none may have failed, none may have taken longer
 //	sent COUNT ADDRESS CLASS     send so many packets, and wait until tc has counted them in the class
 //	reaches ADDRESS CLASS        send a packet after the other until one is counted in the class

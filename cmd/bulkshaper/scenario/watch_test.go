@@ -216,6 +216,10 @@ func (n *node) cmdProbe(_ *testscript.TestScript, args []string) error {
 	if n.prober != nil {
 		return errUsage
 	}
+	paths := []string{"/metrics", "/-/healthy"}
+	if len(args) > 0 {
+		paths = args
+	}
 	// It may be ready before it answers.
 	if err := n.await("an answer", func() (bool, string) {
 		code, _, err := n.get("/-/healthy")
@@ -231,7 +235,7 @@ func (n *node) cmdProbe(_ *testscript.TestScript, args []string) error {
 		tick := time.NewTicker(probePeriod)
 		defer tick.Stop()
 		for {
-			for _, path := range []string{"/metrics", "/-/healthy"} {
+			for _, path := range paths {
 				began := time.Now()
 				code, body, err := n.ask(ctx, path)
 				if ctx.Err() != nil {
@@ -250,7 +254,7 @@ func (n *node) cmdProbe(_ *testscript.TestScript, args []string) error {
 			}
 		}
 	}()
-	return noArguments(args)
+	return nil
 }
 
 func (p *prober) stop() {
