@@ -28,6 +28,10 @@ install: build ## binary, unit and a first config into DESTDIR; a config that is
 packages: ## dist/: deb and rpm for amd64 and arm64; VERSION=v1.2.3 says another version than git
 	deploy/package/build dist
 
+.PHONY: container
+container: build ## a container image, bulkshaper:VERSION, of the program alone; CONTAINER_TOOL says what builds it (default buildah)
+	$(or $(CONTAINER_TOOL),buildah) build --file deploy/container/Containerfile --build-arg VERSION=$(VERSION) --timestamp $$(git log -1 --format=%ct) --tag bulkshaper:$(VERSION) --tag bulkshaper:latest bin
+
 .PHONY: demo
 demo: build ## a cluster shaped before your eyes, and the incident replayed; OUT=FOLDER keeps its picture (two minutes; needs root)
 	bin/bulkshaper demo
@@ -53,13 +57,14 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 	@$(MAKE) --no-print-directory fuzz-short
 
 # One package after the other: what they assert of times and packets is theirs alone then. A failed one does not keep the others from running.
-SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory
+SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory ./deploy/kubernetes
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
 	@failed=; run() { echo "== go test $$*"; $(GO) test -count=1 -p 1 "$$@" || failed=1; }; \
 	run -tags system -timeout 60m $(SYSTEM); \
 	run -tags system -timeout 60m -v -run '^TestSoak$$' ./cmd/bulkshaper; \
+	(cd deploy/kubernetes/schematest && $(GO) vet ./... && $(GO) test -count=1 ./...) || failed=1; \
 	run -tags system,alone -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper; \
 	[ -z "$$failed" ]
 
