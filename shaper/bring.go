@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// bringTries is how often Bring goes on after somebody changed the kernel under it, or while a class drains.
-	bringTries = 100
+	// bringTries is how often Bring goes on after somebody changed the kernel under it, or while a class drains, with some to spare for when
+	// it has drained or may no longer wait.
+	bringTries = int(DrainWait/DrainPoll) + 20
 	// raceTries is how often it looks again at what stands when another one is at work.
 	raceTries = 10
 )

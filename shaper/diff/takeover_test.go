@@ -93,6 +93,8 @@ func byHand(t *rapid.T, s spec) *fakekernel.Kernel {
 	return k
 }
 
+// PROMISES.md: A takeover of such a tree is cut off
+//
 // TestTakeoverInPlace: after each operation of a takeover each address is where the tree or the plan sends it. It is cut off anywhere
 // and goes on, to another plan as well, and until its leaves come the tree is nobody's but the one's who made it. In the end only what is
 // wanted stands.
