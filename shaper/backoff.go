@@ -23,33 +23,6 @@ const (
 	DrainPoll = 50 * time.Millisecond
 )
 
-// contention spaces out repairs when somebody keeps undoing them, so that two programs do not fight at full speed.
-type contention struct {
-	repairs int
-	last    time.Time
-	until   time.Time
-}
-
-// wait is how long the next repair has to wait; 0 when it may be done now.
-func (c *contention) wait(now time.Time) time.Duration { return max(0, c.until.Sub(now)) }
-
-// repaired notes a repair.
-func (c *contention) repaired(now time.Time) {
-	if now.Sub(c.last) > quiet && !now.Before(c.until) {
-		c.repairs = 0
-	}
-	c.repairs++
-	c.last = now
-	if extra := c.repairs - freeRepairs; extra > 0 {
-		c.until = now.Add(min(contendMin<<min(extra-1, 10), contendMost))
-	}
-}
-
-// active says that repairs are being spaced out; it ends when nothing had to be repaired for a while.
-func (c *contention) active(now time.Time) bool {
-	return c.repairs > freeRepairs && (now.Before(c.until) || now.Sub(c.last) <= quiet)
-}
-
 // retry is a wait that doubles until it is reset.
 type retry struct{ next time.Duration }
 

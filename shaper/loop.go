@@ -40,7 +40,8 @@ type Options struct {
 	// Overrides are rates that people put over the config's for a while; nil for none. OverridesChanged wakes the loop to read them.
 	Overrides        OverrideStore
 	OverridesChanged <-chan struct{}
-	// Hold says why the first pass has to wait, "" when it need not any longer; nil for never.
+	// Hold says why the first pass has to wait, which an apply that is not confirmed yet is the reason for, "" when it need not any longer;
+	// nil for never.
 	Hold func() string
 	// History is told what happens; nil for one that nobody else reads.
 	History *History
@@ -113,7 +114,7 @@ func New(o Options, first Input) *Loop {
 	l.publish(func(s *Snapshot) {
 		*s = SnapshotOf(first, nil)
 		s.Started, s.Reason = now, "not shaped yet"
-		s.LastReload, s.LastSuccess = Reload{Time: now, Result: ReloadSuccess}, now
+		s.LastReload, s.LastSuccess = Reload{Time: now, Result: ReloadSuccess, Start: true}, now
 	})
 	return l
 }
@@ -147,7 +148,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	alive := time.NewTicker(beat)
 	defer alive.Stop()
 
-	l.hold(ctx)
+	l.hold(ctx, events)
 	l.starting = true
 	l.readOverrides()
 	if err := l.reconcile(ctx, "start"); err != nil && fatal(err) {
@@ -182,6 +183,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			if !e.Own {
 				l.notice(e.Kind)
+				l.contention.noticed(time.Now(), e.By)
 				l.wake(settle)
 			}
 		case <-l.again.C:
@@ -189,28 +191,6 @@ func (l *Loop) Run(ctx context.Context) error {
 			l.settle(ctx, kernelEvent)
 		case <-resync.C:
 			l.settle(ctx, "read-back")
-		}
-	}
-}
-
-// hold waits before the first pass for as long as Options.Hold says.
-func (l *Loop) hold(ctx context.Context) {
-	if l.Hold == nil {
-		return
-	}
-	told := false
-	for why := l.Hold(); why != ""; why = l.Hold() {
-		if !told {
-			told = true
-			l.Log.Warn("not shaping yet", zap.String("reason", why))
-			l.publish(func(s *Snapshot) { s.Reason = why })
-			l.tell()
-		}
-		l.heartbeat.Store(time.Now().UnixNano())
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(beat / 4):
 		}
 	}
 }

@@ -59,12 +59,18 @@ func (l *Loop) readOverrides() (why string) {
 	if err != nil {
 		if text := err.Error(); text != l.over.unread {
 			l.over.unread = text
+			l.publish(func(s *Snapshot) { s.OverridesError = text })
+			l.tell()
 			l.Log.Error("overrides cannot be read, those in force stay until they end", zap.Error(err))
 			l.remember(Event{Kind: EventFailed, Why: "overrides cannot be read", Error: text})
 		}
 		return ""
 	}
-	l.over.unread = ""
+	if l.over.unread != "" {
+		l.over.unread = ""
+		l.publish(func(s *Snapshot) { s.OverridesError = "" })
+		l.tell()
+	}
 	now := time.Now()
 	var next []activeOverride
 	var words []string

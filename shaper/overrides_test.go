@@ -221,6 +221,12 @@ func TestOverrideStoreTrouble(t *testing.T) {
 		if n := b.logs.FilterMessage("overrides cannot be read, those in force stay until they end").Len(); n != 1 {
 			t.Errorf("told %d times", n)
 		}
+		if text := b.Snapshot().OverridesError; !strings.Contains(text, "0666") {
+			t.Errorf("the snapshot says %q", text)
+		}
+		if said := b.notes.list(); !strings.Contains(said[len(said)-1], "0666") {
+			t.Errorf("the service manager was told %q", said)
+		}
 		b.wait(time.Minute)
 		s.mu.Lock()
 		s.err = nil
@@ -228,6 +234,9 @@ func TestOverrideStoreTrouble(t *testing.T) {
 		for range 3 {
 			s.wake <- struct{}{}
 			b.wait(time.Minute)
+		}
+		if text := b.Snapshot().OverridesError; text != "" {
+			t.Errorf("mended, the snapshot says %q", text)
 		}
 		if r := b.rateOf("cross-cabinet"); r != crossRate {
 			t.Errorf("after its end %s", r)

@@ -143,11 +143,14 @@ func (l *Loop) record(out Outcome, drift bool) {
 		l.Recorder.Rebuilt()
 	}
 	if len(repaired) > 0 {
-		before := l.contention.active(time.Now())
-		l.contention.repaired(time.Now())
-		if !before && l.contention.active(time.Now()) {
-			l.Log.Warn("contended: somebody keeps changing the shaping, so repairs are spaced out from now on")
-			l.remember(Event{Kind: EventContended, Why: "somebody keeps changing the shaping, so repairs are spaced out from now on"})
+		now := time.Now()
+		before := l.contention.active(now)
+		l.contention.repaired(now)
+		l.contention.changed(now, l.desired.Plan, out)
+		if t := l.contention.told(now); !before && t != nil {
+			l.Log.Warn("contended: somebody keeps changing the shaping, so repairs are spaced out from now on",
+				zap.Strings("objects", t.names()), zap.Strings("by", t.By))
+			l.remember(Event{Kind: EventContended, Why: "somebody keeps changing the shaping, so repairs are spaced out from now on: " + t.Words(time.Local)})
 		}
 	}
 }
@@ -181,9 +184,10 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	}
 	l.publish(func(s *Snapshot) {
 		s.InSync, s.Reason = reason == "", reason
-		s.InterfaceGone, s.Contended = false, l.contention.active(now)
+		s.InterfaceGone = false
+		s.contended(l.contention.told(now))
 		s.Foreign, s.Filters = out.Changes.Foreign, costs
-		if len(out.Results) > 0 && l.reloadPending {
+		if len(out.Results) > 0 && (l.reloadPending || !l.ready) {
 			s.LastReload.Operations, s.LastReload.Changed = out.Done(), changedBy(l.desired.Plan, out)
 		}
 	})
@@ -228,7 +232,7 @@ func (l *Loop) outOfSync(err error) error {
 	}
 	l.publish(func(s *Snapshot) {
 		s.InSync, s.Reason = false, reason
-		s.Contended = l.contention.active(time.Now())
+		s.contended(l.contention.told(time.Now()))
 	})
 	l.tell()
 	if !errors.Is(err, tc.ErrNoInterface) { // an interface that comes sends an event
@@ -250,9 +254,15 @@ func (l *Loop) look(ctx context.Context) bool {
 	if err == nil && len(changes.Ops) == 0 {
 		return true
 	}
+	reason := "somebody keeps changing the shaping, so the repair waits until " + l.contention.until.Format(time.TimeOnly)
+	if err != nil {
+		reason += ": " + err.Error()
+	} else if todo := summary(l.desired.Plan, state, changes.Ops); len(todo) > 0 {
+		reason += ": " + todo[0]
+	}
 	l.publish(func(s *Snapshot) {
-		s.InSync, s.Reason = false, "somebody keeps changing the shaping, so the repair waits until "+l.contention.until.Format(time.TimeOnly)
-		s.InterfaceUp, s.Contended = state.Link.Up, true
+		s.InSync, s.Reason, s.InterfaceUp = false, reason, state.Link.Up
+		s.contended(l.contention.told(time.Now()))
 	})
 	l.tell()
 	return true
@@ -269,6 +279,8 @@ func (l *Loop) tell() {
 		line += "; somebody keeps changing it"
 	case s.LastReload.Result == ReloadFailure:
 		line += "; the files are refused since " + s.LastReload.Time.Format(time.RFC3339)
+	case s.OverridesError != "":
+		line += "; " + firstLine(s.OverridesError)
 	}
 	if line != l.told {
 		l.told = line
@@ -330,11 +342,16 @@ func changedBy(p *plan.Plan, out Outcome) []string {
 			ops = append(ops, r.Op)
 		}
 	}
+	return summary(p, out.Before, ops)
+}
+
+// summary is ops in words; of more than a few objects of a kind how many.
+func summary(p *plan.Plan, have tc.State, ops []tc.Op) []string {
 	if len(ops) > maxTold {
 		return []string{fmt.Sprintf("%d operations", len(ops))}
 	}
 	var lines []string
-	for _, l := range words.NamesOf(p, out.Before).Summary(ops, maxNamed) {
+	for _, l := range words.NamesOf(p, have).Summary(ops, maxNamed) {
 		lines = append(lines, l.String())
 	}
 	return lines

@@ -23,8 +23,11 @@ type Snapshot struct {
 	InterfaceUp bool
 	// InterfaceGone says that there is no such interface, or a new one that is not shaped yet.
 	InterfaceGone bool
-	// Contended says that somebody keeps changing what was repaired, so that repairs are spaced out.
-	Contended bool
+	// Contended says that somebody keeps changing what was repaired, so that repairs are spaced out; Contention what, and who.
+	Contended  bool
+	Contention *Contention
+	// Unconfirmed says that an apply waits for its confirmation, until when and what to do; "" where none does.
+	Unconfirmed string
 	// LastReload is the last reading of the files, of whatever result but unchanged; LastSuccess the last good one.
 	LastReload  Reload
 	LastSuccess time.Time
@@ -48,11 +51,15 @@ type Snapshot struct {
 	Filters []FilterCost
 	// LinkRate is what percentages are of, 0 where that is unknown.
 	LinkRate tc.BitRate
-	// Overrides are those in force.
-	Overrides []OverrideStatus
+	// Overrides are those in force. OverridesError is why those of the run folder cannot be read, or are not followed.
+	Overrides      []OverrideStatus
+	OverridesError string
 
 	followed *inventory.Inventory // that InventoryHash is of
 }
+
+// contended takes in what is to be said of a contention, nil for none.
+func (s *Snapshot) contended(c *Contention) { s.Contended, s.Contention = c != nil, c }
 
 // SnapshotOf is what can be known from the input alone, and with desired not nil from the plan.
 func SnapshotOf(in Input, desired *Desired) Snapshot {
@@ -86,6 +93,8 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 type Reload struct {
 	Time   time.Time    `json:"time"`
 	Result ReloadResult `json:"result"`
+	// Start says that it is the one that the daemon began with.
+	Start bool `json:"start,omitempty"`
 	// Problems are the errors, a line each; empty for a success.
 	Problems []string `json:"problems,omitempty"`
 	// Operations is how many it took to follow it.
@@ -113,11 +122,15 @@ type Status struct {
 	// Version is the daemon's, which after an upgrade is not the command's until the daemon was restarted.
 	Version string `json:"version,omitempty"`
 	// Daemon says that a daemon answered; without one the command has read files and kernel itself.
-	Daemon      bool       `json:"daemon"`
-	InSync      bool       `json:"in_sync"`
-	Reason      string     `json:"reason,omitempty"`
-	InterfaceUp bool       `json:"interface_up"`
-	Contended   bool       `json:"contended"`
+	Daemon      bool   `json:"daemon"`
+	InSync      bool   `json:"in_sync"`
+	Reason      string `json:"reason,omitempty"`
+	InterfaceUp bool   `json:"interface_up"`
+	Contended   bool   `json:"contended"`
+	// Contention is what is fought over, and with whom.
+	Contention *Contention `json:"contention,omitempty"`
+	// Unconfirmed says that an apply waits for its confirmation, until when and what to do.
+	Unconfirmed string     `json:"unconfirmed,omitempty"`
 	LastReload  *Reload    `json:"last_reload"`
 	LastSuccess *time.Time `json:"last_reload_success,omitempty"`
 	Servers     int        `json:"inventory_servers"`
@@ -134,7 +147,9 @@ type Status struct {
 	// LinkRate is what percentages are of, 0 where that is unknown.
 	LinkRate  uint64           `json:"link_rate_bits_per_second"`
 	Overrides []OverrideStatus `json:"overrides"`
-	Classes   []ClassStatus    `json:"classes"`
+	// OverridesError is why the overrides of the run folder cannot be read, or are not followed.
+	OverridesError string        `json:"overrides_error,omitempty"`
+	Classes        []ClassStatus `json:"classes"`
 	// SendingOver is the seconds that the classes' Sending is the mean of; 0 where that is not known.
 	SendingOver float64 `json:"sending_over_seconds,omitempty"`
 	// Top are the destinations that most was sent to of late, where the kernel counts hits (CONFIG_CLS_U32_PERF).
@@ -181,7 +196,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings, WarningsTotal: len(snap.Warnings),
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
-		DefaultClass: snap.DefaultClass,
+		DefaultClass: snap.DefaultClass, Contention: snap.Contention, Unconfirmed: snap.Unconfirmed, OverridesError: snap.OverridesError,
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload

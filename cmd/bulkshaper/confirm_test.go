@@ -377,6 +377,20 @@ func TestConfirmAndDaemon(t *testing.T) {
 	eventually(t, "it says that it waits", func() bool { return len(d.lines("waits for confirmation")) == 1 })
 	if s := d.status(); s.InSync || !strings.Contains(s.Reason, "waits for confirmation") || d.classRate("1:10") != "700Mbit" {
 		t.Errorf("in sync %v, %s, class at %s", s.InSync, s.Reason, d.classRate("1:10"))
+	} else if !s.InterfaceUp || s.Node != "hadoop27" || len(s.Classes) == 0 || s.Unconfirmed == "" {
+		t.Errorf("it looks while it waits: %+v", s)
+	}
+	socket, away := filepath.Join(d.dir, socketName), filepath.Join(d.dir, "away")
+	for _, what := range []string{"as told by the daemon", "as told by this command"} {
+		out := strings.Join(strings.Fields(d.must(d.args("status")...)), " ")
+		// Without the daemon's answer, what waits is to be seen all the same.
+		if err := os.Rename(socket, away); err != nil {
+			t.Fatal(err)
+		}
+		socket, away = away, socket
+		if !strings.Contains(out, "an apply on eth1 waits for confirmation until ") || !strings.Contains(out, "run `bulkshaper confirm` to keep it") || strings.Contains(out, "DOWN") || strings.Contains(out, "unknown") || !strings.Contains(out, what) {
+			t.Errorf("%s:\n%s", what, out)
+		}
 	}
 	d.must(d.args("confirm")...)
 	d.waitFor("READY=1")

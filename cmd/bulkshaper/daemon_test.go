@@ -226,6 +226,9 @@ func TestContention(t *testing.T) {
 		time.Sleep(150 * time.Millisecond)
 	}
 	eventually(t, "contended", func() bool { return d.status().Contended })
+	if c := d.status().Contention; c == nil || len(c.By) == 0 || !strings.HasPrefix(c.By[0], "process ") || len(c.Objects) == 0 {
+		t.Errorf("it does not say who and what: %+v", c)
+	}
 	eventually(t, "shaped again all the same", func() bool { return d.status().InSync && len(shownFilters(d.filters())) == 21 })
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,18 @@ func (n *node) tellOverrides(w io.Writer) {
 	if n.unread != nil {
 		fmt.Fprintf(w, "warning: no overrides are followed: %v\n", n.unread)
 	}
+}
+
+// notFollowed says which overrides are not followed and why, "" where all are.
+func (n *node) notFollowed() string {
+	if n.unread != nil {
+		return n.unread.Error()
+	}
+	var texts []string
+	for _, r := range n.desired.Refused {
+		texts = append(texts, fmt.Sprintf("override %s is not followed: %s", r.Override, r.Reason.String()))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // noInterface adds a remedy where the interface that is named does not exist.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
 )
 
@@ -69,6 +70,8 @@ func (l *local) compare(ctx context.Context) error {
 	l.snap = shaper.SnapshotOf(l.input, l.desired)
 	l.snap.LastReload, l.snap.LastSuccess = reload, l.read
 	l.snap.InterfaceUp, l.snap.Filters = l.state.Link.Up, shaper.CostsOf(p, l.state.Filters)
+	l.snap.Unconfirmed = pendingText(confirm.Place{Dir: l.input.Config.RunDir, Interface: l.input.Config.Interface})
+	l.snap.OverridesError = l.notFollowed()
 	changes, err := diff.Compute(l.state, p, diff.Options{})
 	switch {
 	case err != nil:

@@ -118,6 +118,9 @@ func TestOverrideWithoutDaemon(t *testing.T) {
 	if r := h.run(args("plan")...); r.code != exitDone || !strings.Contains(r.stderr, "warning: no overrides are followed") || !strings.Contains(r.stderr, "lets others write it") {
 		t.Errorf("plan with a file that others may write: %+v", r)
 	}
+	if out := strings.Join(strings.Fields(h.must(args("status")...)), " "); !strings.Contains(out, "OVERRIDES NOT READ: read overrides: ") || !strings.Contains(out, "lets others write it") {
+		t.Errorf("status with a file that others may write:\n%s", out)
+	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}

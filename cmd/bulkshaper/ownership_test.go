@@ -142,10 +142,56 @@ func TestTwoDaemons(t *testing.T) {
 	edit(t, rival, strings.Replace(read(t, rival), "rate: 819200kbit", "rate: 500mbit", 1))
 	d.start(arguments(rival)...)
 	eventually(t, "contended", func() bool { return d.status().Contended })
+	c := d.status().Contention
+	if c == nil || len(c.Objects) == 0 || !strings.Contains(c.Objects[0].Object, "same-cabinet") {
+		t.Fatalf("it does not say over what: %+v", c)
+	}
+	if len(c.By) == 0 || !strings.HasPrefix(c.By[0], "a program with several netlink sockets (port ") {
+		t.Errorf("changed by %q", c.By)
+	}
+	if out := strings.Join(strings.Fields(d.must("status", "--config", d.config(), "--run-dir", d.dir)), " "); !strings.Contains(out, "CONTENDED: somebody keeps changing") ||
+		!strings.Contains(out, "same-cabinet 1:10") || !strings.Contains(out, c.By[0]) || !strings.Contains(out, "remedy: stop what changes it") {
+		t.Errorf("status:\n%s", out)
+	}
 	repairs := func() int { return len(d.lines("repaired")) }
 	seen := repairs()
 	if seen > 20 {
 		t.Errorf("%d repairs before they were spaced out", seen)
+	}
+}
+
+// TestSecondDaemonWithTheSameRunFolder ends at once and says who has it, before it changes anything; when the first is killed the next one
+// takes its place. A run folder that cannot be written keeps nobody from shaping.
+func TestSecondDaemonWithTheSameRunFolder(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	rival := filepath.Join(copyTree(t, incident), "config.yaml")
+	edit(t, rival, strings.Replace(read(t, rival), "rate: 819200kbit", "rate: 500mbit", 1))
+	r := d.run("run", "--config", rival, "--run-dir", d.dir, "--listen", "")
+	if r.code != exitFailed || !strings.Contains(r.stderr, fmt.Sprintf("the run folder %s is in use by another daemon (process %d)", d.dir, d.cmd.Process.Pid)) || !strings.Contains(r.stderr, "stop that one") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if n := len(d.lines("repaired")); n != 0 || d.classRate("1:10") != "819200Kbit" {
+		t.Errorf("%d repairs, the class is at %s", n, d.classRate("1:10"))
+	}
+	d.kill()
+	d.launch()
+	if code := d.stop(); code != exitDone {
+		t.Fatalf("exit %d", code)
+	}
+	readOnly := filepath.Join(d.dir, "sealed")
+	if err := os.Mkdir(readOnly, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.Run(t, "mount", "--bind", "-o", "ro", readOnly, readOnly)
+	t.Cleanup(func() { d.Run(t, "umount", readOnly) })
+	for _, dir := range []string{readOnly, "/proc/sys/absent"} {
+		d.listen()
+		d.begin("--run-dir", dir)
+		d.waitFor("READY=1")
+		if code := d.stop(); code != exitDone {
+			t.Errorf("run folder %s: exit %d", dir, code)
+		}
 	}
 }
 

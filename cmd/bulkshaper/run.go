@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/override"
+	"bulkshaper/shaper/runfile"
 	"bulkshaper/shaper/tc"
 )
 
@@ -69,6 +71,11 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		return wrong(err)
 	}
 	defer log.Sync()
+	folder, err := ownRunFolder(cfg.RunDir, log)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
 	k, err := kernel.Open(kernel.Options{Interface: cfg.Interface, Log: log.Named("kernel")})
 	if err != nil {
 		return err
@@ -98,9 +105,6 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),
 		metrics.NewDumpsCollector(k.Dumps))
 
-	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
-		log.Warn("the run folder cannot be made", zap.Error(err)) // asking by HTTP goes on
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ended(ctx, "loop", loop.Run(ctx)) })
 	group.Go(func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
@@ -124,6 +128,28 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		group.Go(func() error { answer(ctx, where); return nil })
 	}
 	return group.Wait()
+}
+
+// ownRunFolder makes the run folder, and sees to it that no other daemon uses it. Without one that can be written, shaping goes on: it is
+// asked by HTTP then.
+func ownRunFolder(dir string, log *zap.Logger) (io.Closer, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		log.Warn("the run folder cannot be made", zap.Error(err))
+		return io.NopCloser(nil), nil
+	}
+	if err := runfile.Check(dir); err != nil {
+		log.Warn("run folder", zap.Error(err))
+	}
+	folder, err := runfile.Own(dir)
+	var used *runfile.InUseError
+	switch {
+	case errors.As(err, &used):
+		return nil, err
+	case err != nil:
+		log.Warn("whether another daemon uses the run folder cannot be found out", zap.Error(err))
+		return io.NopCloser(nil), nil
+	}
+	return folder, nil
 }
 
 const (

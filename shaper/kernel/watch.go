@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,8 @@ type watcher struct {
 	index int // of the interface, 0 while there is none
 	find  func() (int, error)
 	ports map[uint32]bool
+	// changers has the names of those who change things; receive's alone.
+	changers changers
 
 	mu      sync.Mutex
 	pending []tc.Event // one a kind at most
@@ -101,7 +104,7 @@ func (w *watcher) receive(socket *nl.NetlinkSocket) {
 			if index, err := w.find(); err == nil {
 				w.index = index
 			}
-			w.add(tc.EventLost, false)
+			w.add(tc.EventLost, false, "")
 			continue
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -124,20 +127,24 @@ func (w *watcher) notice(m wire.Message) {
 		w.noticeLink(m)
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		if index, err := wire.AddressIndex(m.Payload); err == nil && index == w.index {
-			w.add(tc.EventAddress, own)
+			w.add(tc.EventAddress, own, "")
 		}
 	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC, unix.RTM_NEWTCLASS, unix.RTM_DELTCLASS, unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER:
 		o, err := wire.ParseObject(m.Payload)
 		if err != nil || o.Index != w.index {
 			return
 		}
+		by := ""
+		if !own {
+			by = w.changers.name(m.Port)
+		}
 		switch m.Type {
 		case unix.RTM_NEWQDISC, unix.RTM_DELQDISC:
-			w.add(tc.EventQdisc, own)
+			w.add(tc.EventQdisc, own, by)
 		case unix.RTM_NEWTCLASS, unix.RTM_DELTCLASS:
-			w.add(tc.EventClass, own)
+			w.add(tc.EventClass, own, by)
 		default:
-			w.add(tc.EventFilter, own)
+			w.add(tc.EventFilter, own, by)
 		}
 	}
 }
@@ -146,13 +153,13 @@ func (w *watcher) notice(m wire.Message) {
 func (w *watcher) noticeLink(m wire.Message) {
 	link, err := wire.ParseLink(m.Payload)
 	if err != nil {
-		w.add(tc.EventLost, false)
+		w.add(tc.EventLost, false, "")
 		return
 	}
 	if link.Kind == "vlan" && link.On != 0 && link.Index != w.index && w.index != 0 {
 		// It may stand on the interface, or on what stands on it. That a bridge begins or ends to know of VLANs, which is rare, is found by the
 		// periodic reading: what bridges say of themselves is mostly something else.
-		w.add(tc.EventLink, false)
+		w.add(tc.EventLink, false, "")
 	}
 	named := link.Name == w.name || slices.Contains(link.AltNames, w.name)
 	switch {
@@ -170,17 +177,18 @@ func (w *watcher) noticeLink(m wire.Message) {
 	default:
 		return
 	}
-	w.add(tc.EventLink, false)
+	w.add(tc.EventLink, false, "")
 }
 
-// add puts an event to those that wait: an own one and a foreign one of a kind are a foreign one.
-func (w *watcher) add(kind tc.EventKind, own bool) {
+// add puts an event to those that wait: an own one and a foreign one of a kind are a foreign one, of two foreign ones the later maker counts.
+func (w *watcher) add(kind tc.EventKind, own bool, by string) {
 	w.mu.Lock()
 	i := slices.IndexFunc(w.pending, func(e tc.Event) bool { return e.Kind == kind })
 	if i < 0 {
-		w.pending = append(w.pending, tc.Event{Kind: kind, Own: own})
+		w.pending = append(w.pending, tc.Event{Kind: kind, Own: own, By: by})
 	} else {
 		w.pending[i].Own = w.pending[i].Own && own
+		w.pending[i].By = cmp.Or(by, w.pending[i].By)
 	}
 	w.mu.Unlock()
 	select {

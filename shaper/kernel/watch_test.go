@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,7 +88,11 @@ func TestWatchTellsOwnFromForeign(t *testing.T) {
 	mustApply(t, k, change(faster))
 	own("class change", flush(t, n, events), true, tc.EventClass)
 	n.TC("class", "change", "dev", "eth1", "classid", "1:10", "htb", "rate", "5mbit")
-	own("tc's class change", flush(t, n, events), false, tc.EventClass)
+	got := flush(t, n, events)
+	own("tc's class change", got, false, tc.EventClass)
+	if i := slices.IndexFunc(got, func(e tc.Event) bool { return e.Kind == tc.EventClass }); i >= 0 && !strings.HasPrefix(got[i].By, "process ") {
+		t.Errorf("tc is named as %q", got[i].By)
+	}
 	n.TC("filter", "del", "dev", "eth1", "parent", "1:", "pref", "12000")
 	own("tc's filter deletion", flush(t, n, events), false, tc.EventFilter)
 	n.TC("qdisc", "del", "dev", "eth1", "root")
@@ -96,12 +102,12 @@ func TestWatchTellsOwnFromForeign(t *testing.T) {
 // An own event and a foreign one that wait together are a foreign one.
 func TestEventsArePutTogether(t *testing.T) {
 	w := &watcher{ready: make(chan struct{}, 1)}
-	w.add(tc.EventClass, true)
-	w.add(tc.EventFilter, true)
-	w.add(tc.EventClass, false)
-	w.add(tc.EventClass, true)
-	w.add(tc.EventFilter, true)
-	want := []tc.Event{{Kind: tc.EventClass}, {Kind: tc.EventFilter, Own: true}}
+	w.add(tc.EventClass, true, "")
+	w.add(tc.EventFilter, true, "")
+	w.add(tc.EventClass, false, "process 7")
+	w.add(tc.EventClass, true, "")
+	w.add(tc.EventFilter, true, "")
+	want := []tc.Event{{Kind: tc.EventClass, By: "process 7"}, {Kind: tc.EventFilter, Own: true}}
 	if !slices.Equal(w.pending, want) {
 		t.Errorf("got %v, want %v", w.pending, want)
 	}
@@ -336,4 +342,23 @@ func TestConcurrentUse(t *testing.T) {
 	workers.Wait()
 	cancel()
 	watcher.Wait()
+}
+
+// TestChangersAreNamed by the number of their process and its program, where the port is one.
+func TestChangersAreNamed(t *testing.T) {
+	var c changers
+	program, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for port, want := range map[uint32]string{
+		0: "", uint32(os.Getpid()): fmt.Sprintf("process %d (%s)", os.Getpid(), strings.TrimSpace(string(program))),
+		4_059_467_257: "a program with several netlink sockets (port 4059467257)", maxPID: fmt.Sprintf("process %d", maxPID),
+	} {
+		for range 2 {
+			if got := c.name(port); got != want {
+				t.Errorf("port %d: %q, want %q", port, got, want)
+			}
+		}
+	}
 }

@@ -44,6 +44,8 @@ func trusted(f *os.File, dir string) error {
 		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	switch {
+	case folder.Mode&0o002 != 0 && folder.Mode&unix.S_ISVTX == 0:
+		return folderProblem(dir, folder.Mode)
 	case file.Mode&unix.S_IFMT != unix.S_IFREG:
 		return errors.New("it is not a regular file; remove it")
 	case !slices.Contains([]uint32{0, uint32(os.Geteuid()), folder.Uid}, file.Uid):
@@ -52,6 +54,20 @@ func trusted(f *os.File, dir string) error {
 		return fmt.Errorf("its mode %#o lets others write it; remove it", file.Mode&0o777)
 	}
 	return nil
+}
+
+// Check says what is wrong with who may write into the folder; nil also where there is none. In a folder with the sticky bit nobody can take
+// away the files of others, which is all that is needed.
+func Check(dir string) error {
+	var folder unix.Stat_t
+	if err := unix.Stat(dir, &folder); err != nil || folder.Mode&unix.S_IFMT != unix.S_IFDIR || folder.Mode&0o002 == 0 || folder.Mode&unix.S_ISVTX != 0 {
+		return nil
+	}
+	return folderProblem(dir, folder.Mode)
+}
+
+func folderProblem(dir string, mode uint32) error {
+	return fmt.Errorf("the mode %#o of the run folder %s lets everybody put files there, and take away the daemon's; chmod o-w %s", mode&0o7777, dir, dir)
 }
 
 // Write puts a file of that mode into the folder, in the place of one of the same name.

@@ -35,4 +35,7 @@ type Event struct {
 	Kind EventKind
 	// Own says that only this process's own changes are in it.
 	Own bool
+	// By is who made the last change of others, "" where the kernel does not tell: the port of their netlink socket, which most programs
+	// have the kernel choose, and then it is the number of their process, with the program that has that number here.
+	By string
 }

@@ -69,8 +69,14 @@ func StatusHead(st screen.Style, s Status) []string {
 	if !s.InterfaceUp {
 		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down or does not exist")
 	}
+	if s.Unconfirmed != "" && !strings.Contains(s.Reason, s.Unconfirmed) {
+		add(st.Warn("NOT CONFIRMED") + ": " + s.Unconfirmed)
+	}
 	if s.Contended {
-		add(st.Bad("CONTENDED") + ": somebody keeps changing the shaping; repairs are spaced out")
+		lines = append(lines, contended(st, s)...)
+	}
+	if s.OverridesError != "" {
+		add(st.Bad("OVERRIDES NOT READ") + ": " + s.OverridesError)
 	}
 	for _, o := range s.Overrides {
 		add(st.Warn("OVERRIDE") + " " + overrideText(o, s.Now))
@@ -90,6 +96,20 @@ func StatusHead(st screen.Style, s Status) []string {
 	}
 	add(st.Faint("as told by " + s.Source))
 	return lines
+}
+
+// contended says who fights over what, and what to do.
+func contended(st screen.Style, s Status) []string {
+	c := s.Contention
+	if c == nil {
+		return st.Wrap(st.Bad("CONTENDED")+": somebody keeps changing the shaping; repairs are spaced out", 2)
+	}
+	text := st.Bad("CONTENDED") + ": somebody keeps changing the shaping, so repairs are spaced out"
+	if c.Next.After(s.Now) {
+		text += " (the next not before " + c.Next.In(s.Now.Location()).Format(time.TimeOnly) + ")"
+	}
+	lines := st.Wrap(text+". "+c.Words(s.Now.Location()), 2)
+	return append(lines, st.Wrap("  remedy: "+c.Remedy(s.Interface), 4)...)
 }
 
 // overrideText is an override in force, and its end.
@@ -125,6 +145,10 @@ func reload(st screen.Style, s Status) []string {
 		return lines
 	}
 	ago := screen.Age(s.Now.Sub(r.Time)) + " ago"
+	since := "last change of the files " + ago
+	if r.Start {
+		since = "daemon started " + ago
+	}
 	switch {
 	case r.Result == shaper.ReloadFailure:
 		add(st.Bad("FILES REFUSED") + " " + ago + ", the last good shaping stands: " + screen.Count(len(r.Problems), "problem"))
@@ -135,7 +159,7 @@ func reload(st screen.Style, s Status) []string {
 			add(fmt.Sprintf("  and %d more: bulkshaper check", more))
 		}
 	case r.Operations > 0 && len(r.Changed) > 0:
-		add(fmt.Sprintf("last change of the files %s: %s", ago, screen.Count(r.Operations, "operation")))
+		add(fmt.Sprintf("%s: %s", since, screen.Count(r.Operations, "operation")))
 		for _, c := range r.Changed[:min(len(r.Changed), mostProblems)] {
 			lines = append(lines, st.Wrap("  "+c, 4)...)
 		}
@@ -143,9 +167,13 @@ func reload(st screen.Style, s Status) []string {
 			add(fmt.Sprintf("  and %d more", more))
 		}
 	case r.Operations > 0:
-		add(fmt.Sprintf("last change of the files %s: %s", ago, screen.Count(r.Operations, "operation")))
+		add(fmt.Sprintf("%s: %s", since, screen.Count(r.Operations, "operation")))
+	case r.Start && !s.InSync:
+		add(since)
+	case r.Start:
+		add(since + ": all stood already, nothing had to change in the kernel")
 	default:
-		add("last change of the files " + ago + ": nothing had to change in the kernel")
+		add(since + ": nothing had to change in the kernel")
 	}
 	return lines
 }

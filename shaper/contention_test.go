@@ -1,0 +1,97 @@
+package shaper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bulkshaper/shaper/tc"
+)
+
+// slower is what somebody makes of the class cross-cabinet.
+func (b *bench) slower() tc.Op {
+	for _, c := range b.desired.Plan.Classes {
+		if c.Name == "cross-cabinet" {
+			class := c.Class
+			class.Rate /= 2
+			return tc.Op{Verb: tc.Change, Object: class}
+		}
+	}
+	b.t.Fatal("no class cross-cabinet")
+	return tc.Op{}
+}
+
+// TestContentionSaysOverWhat: which object, what was wrong with it, how often, since when; in the snapshot, the history and the log. When
+// it is over nothing is said any longer.
+func TestContentionSaysOverWhat(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.wait(10 * time.Minute) // so that the beginning of the fight is not that of the daemon
+		began := time.Now()
+		meddle := func() {
+			b.t.Helper()
+			b.kernel.Meddle(b.slower())
+		}
+		for range 5 {
+			meddle()
+			b.wait(100 * time.Millisecond)
+		}
+		s := b.Snapshot()
+		c := s.Contention
+		if !s.Contended || c == nil {
+			t.Fatalf("contended %v, %+v", s.Contended, c)
+		}
+		if c.Repairs != freeRepairs+1 || c.Since.Before(began) || c.Since.Sub(began) > time.Second || !c.Next.After(time.Now()) {
+			t.Errorf("%d repairs since %s, next at %s, and it began at %s", c.Repairs, c.Since, c.Next, began)
+		}
+		if len(c.Objects) != 1 || !strings.Contains(c.Objects[0].Object, "cross-cabinet") || c.Objects[0].Times != c.Repairs || !strings.Contains(c.Objects[0].Why, "rate is") {
+			t.Errorf("objects %+v", c.Objects)
+		}
+		if s.InSync || !strings.Contains(s.Reason, "cross-cabinet") {
+			t.Errorf("while the repair waits the reason is %q", s.Reason)
+		}
+		told := false
+		for _, e := range b.History.Events() {
+			told = told || e.Kind == EventContended && strings.Contains(e.Why, "cross-cabinet")
+		}
+		if !told {
+			t.Errorf("the history does not say over what: %+v", b.History.Events())
+		}
+		b.wait(10 * time.Minute)
+		if s := b.Snapshot(); s.Contended || s.Contention != nil {
+			t.Errorf("after ten calm minutes: %+v", s.Contention)
+		}
+	})
+}
+
+// TestContentionNamesTheChangers, the latest first and not those of long ago, and stays small whatever happens.
+func TestContentionNamesTheChangers(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var c contention
+	c.noticed(now.Add(-time.Hour), "process 1 (cron)")
+	for i := range 200 {
+		now = now.Add(time.Second)
+		c.noticed(now, fmt.Sprintf("process %d (tc)", 100+i))
+		c.noticed(now, "")
+		c.repaired(now)
+		c.note(now, fmt.Sprintf("object %d", i), "gone")
+		c.note(now, "cross-cabinet 1:20", "rate is 1mbit")
+	}
+	told := c.told(now)
+	if told == nil || len(told.By) != mostMeddled || told.By[0] != "process 299 (tc)" {
+		t.Fatalf("%+v", told)
+	}
+	if len(told.Objects) != mostMeddled || told.Objects[0].Object != "cross-cabinet 1:20" || told.Objects[0].Times != 200 {
+		t.Errorf("%+v", told.Objects)
+	}
+	if len(c.by) > maxMeddled || len(c.meddled) > maxMeddled {
+		t.Errorf("%d changers and %d objects are kept", len(c.by), len(c.meddled))
+	}
+	if text := told.Words(time.UTC); !strings.Contains(text, "200 repairs since ") || !strings.Contains(text, "cross-cabinet 1:20: rate is 1mbit (200 times)") || !strings.Contains(text, "process 299 (tc)") {
+		t.Error(text)
+	}
+	if c.told(now.Add(time.Hour)) != nil {
+		t.Error("it is told an hour later")
+	}
+}
