@@ -30,9 +30,15 @@ type ShrinkError struct {
 
 // Error says how many are gone, what that looks like, and how to allow it.
 func (e *ShrinkError) Error() string {
+	message, remedy := e.Parts()
+	return message + ": a copy at work or a wrong glob looks like that; " + remedy
+}
+
+// Parts are what is wrong, and what to do about it.
+func (e *ShrinkError) Parts() (message, remedy string) {
 	percent := func(part float64) string { return fmt.Sprintf("%.4g%%", 100*part) }
-	return fmt.Sprintf("inventory lost %d of %d servers (%s), more than inventory.max_shrink allows (%s): a copy at work or a wrong glob looks like that; "+
-		"if they are really gone, set inventory.max_shrink to 100%% for one reload", e.Gone, e.Before, percent(float64(e.Gone)/float64(e.Before)), percent(e.Max))
+	return fmt.Sprintf("inventory lost %d of %d servers (%s), more than inventory.max_shrink allows (%s)", e.Gone, e.Before, percent(float64(e.Gone)/float64(e.Before)), percent(e.Max)),
+		"if they are really gone, set inventory.max_shrink to 100% for one reload"
 }
 
 // CheckShrink compares a new inventory with the one in use (nil where there is none). The error is a *ShrinkError where more

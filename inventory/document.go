@@ -65,10 +65,13 @@ func openDocument(file string, data []byte) (*document, *Problem) {
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
-		return refuse("file is empty", "write the JSON object again, or delete the file if it is not wanted")
+		return refuse(emptyFile, "write the JSON object again, or delete the file if it is not wanted")
 	}
 	return &document{file: file, text: string(data), data: data}, nil
 }
+
+// emptyFile is what is wrong with a file that has nothing in it.
+const emptyFile = "file is empty"
 
 func tooLarge(size int64) (message, remedy string) {
 	return fmt.Sprintf("file has %d bytes, more than the %d MiB that are read", size, MaxFileSize>>20),

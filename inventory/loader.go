@@ -43,6 +43,8 @@ type Loader struct {
 	lastRecords  []*record
 	lastRoles    *rolesFile
 	lastWarnings Problems
+	// warned are the warnings of the last reading that was looked at as a whole, be it of an inventory or of one with problems.
+	warned Problems
 	// lastSearch found the files of the last inventory, nil where a reading failed since, or folders changed meanwhile.
 	lastSearch *lister
 	// reads counts the files whose content was looked at, for tests.
@@ -101,6 +103,13 @@ func (l *Loader) Load(ctx context.Context) (*Inventory, error) {
 		}
 		return inv, nil
 	}
+}
+
+// Warnings are those of the last inventory that was read, also of one that has problems and so is none.
+func (l *Loader) Warnings() Problems {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.warned)
 }
 
 // outcome is what became of one candidate.
@@ -177,7 +186,7 @@ func (l *Loader) load(ctx context.Context) (inv *Inventory, problems Problems, s
 	}
 	stable = stable && !list.changed()
 	if len(problems) > 0 {
-		_, problems = assemble(declared, records, problems, warnings)
+		_, problems, l.warned = assemble(declared, records, problems, warnings)
 		return nil, problems, stable, nil
 	}
 	if inv, problems = l.take(declared, records, warnings); len(problems) > 0 {
@@ -206,7 +215,7 @@ func (l *Loader) take(declared *rolesFile, records []*record, warnings Problems)
 	}
 	if !ok {
 		var problems Problems
-		if inv, problems = assemble(declared, records, nil, warnings); len(problems) > 0 {
+		if inv, problems, l.warned = assemble(declared, records, nil, warnings); len(problems) > 0 {
 			return nil, problems
 		}
 	}

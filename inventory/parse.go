@@ -29,7 +29,7 @@ func Parse(roles File, servers []File, fields Fields) (*Inventory, error) {
 		records[i] = reader.read(f)
 	}
 	declared, problems := parseRoles(roles)
-	inv, problems := assemble(declared, records, problems, nil)
+	inv, problems, _ := assemble(declared, records, problems, nil)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -37,8 +37,9 @@ func Parse(roles File, servers []File, fields Fields) (*Inventory, error) {
 }
 
 // assemble makes an inventory of what the files say one by one. declared is nil where roles.json is broken: its problems are
-// among those given, and the servers' are looked for all the same.
-func assemble(declared *rolesFile, records []*record, problems, warnings Problems) (*Inventory, Problems) {
+// among those given, and the servers' are looked for all the same. Where there are problems there is no inventory, and its warnings are given
+// nevertheless.
+func assemble(declared *rolesFile, records []*record, problems, warnings Problems) (inv *Inventory, all, warned Problems) {
 	records = slices.Clone(records)
 	slices.SortFunc(records, func(a, b *record) int { return strings.Compare(a.server.File, b.server.File) })
 	problems, warnings = slices.Clone(problems), slices.Clone(warnings)
@@ -86,12 +87,13 @@ func assemble(declared *rolesFile, records []*record, problems, warnings Problem
 		problems = append(problems, Problem{Message: fmt.Sprintf("no live server in %d server files", len(records)),
 			Remedy: "an inventory without any server is taken for a mistake: look at inventory.servers and at the servers' status"})
 	}
+	warnings = sortProblems(warnings)
 	if len(problems) > 0 {
-		return nil, limit(sortProblems(problems))
+		return nil, limit(sortProblems(problems)), warnings
 	}
-	inv := buildFrom(live, roles, declared, d.live)
-	inv.Warnings = sortProblems(warnings)
-	return inv, nil
+	inv = buildFrom(live, roles, declared, d.live)
+	inv.Warnings = warnings
+	return inv, nil, warnings
 }
 
 // declare takes in the roles and servers that roles.json declares, and compares the servers with the files.

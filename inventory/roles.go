@@ -38,6 +38,9 @@ func (r *rolesFile) problem(w word, message, remedy string) Problem {
 func parseRoles(f File) (*rolesFile, Problems) {
 	doc, problem := openDocument(f.Path, f.Data)
 	if problem != nil {
+		if problem.Message == emptyFile {
+			problem.Remedy = "write it again; " + rolesShape
+		}
 		return nil, Problems{*problem}
 	}
 	if problems := checkSyntax(doc, func(depth int, _ string) bool { return depth <= 2 }); len(problems) > 0 {

@@ -41,7 +41,9 @@ func (l *Loop) take(ctx context.Context, done loadResult) {
 	}
 	err := done.err
 	if err == nil {
-		err = fixed(l.input.Config, done.input.Config)
+		if problems := Unchangeable(l.input.Config, done.input.Config); len(problems) > 0 {
+			err = problems
+		}
 	}
 	if err == nil {
 		err = inventory.CheckShrink(l.input.Inventory, done.input.Inventory, done.input.Config.MaxShrink)
@@ -85,7 +87,7 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 		note = "files mended"
 	}
 	// Compared with what the daemon was started with: what is put back is in use.
-	if keys := atStart(l.started, done.input.Config); !slices.Equal(keys, l.fromNextStart) {
+	if keys := FromNextStart(l.started, done.input.Config); !slices.Equal(keys, l.fromNextStart) {
 		if l.fromNextStart = keys; len(keys) > 0 {
 			l.Log.Warn("used from the next start on", zap.Strings("keys", keys))
 		}
@@ -113,8 +115,8 @@ func sameInput(a, b Input) bool {
 
 func sameConfig(a, b Input) bool { return reflect.DeepEqual(a.Config, b.Config) }
 
-// fixed refuses a change of what a running daemon cannot change.
-func fixed(old, next *config.Config) error {
+// Unchangeable is what a running daemon cannot change, and so refuses; nothing where all can be followed.
+func Unchangeable(old, next *config.Config) inventory.Problems {
 	var names []string
 	differ := func(name string, a, b any) {
 		if a != b {
@@ -132,9 +134,9 @@ func fixed(old, next *config.Config) error {
 		Remedy: "restart the service to use it, or put it back"}}
 }
 
-// atStart are the keys that differ and that only the start of the daemon looks at. The shaping does not depend on them, so the rest
+// FromNextStart are the keys that differ and that only the start of the daemon looks at. The shaping does not depend on them, so the rest
 // of the config is taken.
-func atStart(old, next *config.Config) (keys []string) {
+func FromNextStart(old, next *config.Config) (keys []string) {
 	for _, key := range []struct {
 		name    string
 		differs bool

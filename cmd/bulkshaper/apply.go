@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
@@ -54,9 +55,8 @@ in ends as well, and then it puts back at once.`,
 		if err := notWhilePending(confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}); err != nil {
 			return err
 		}
-		if cfg := n.input.Config; daemonShapes(c.Context(), cfg.RunDir, cfg.Interface) {
-			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon keeps %s as its own files say, and undoes at once what is otherwise\n", cfg.Interface)
-		}
+		warnOfDaemon(c.Context(), c.ErrOrStderr(), n.input.Config.RunDir, n.input.Config.Interface,
+			"keeps "+n.input.Config.Interface+" as its own files say, and undoes at once what is otherwise")
 		_, err = n.apply(c.Context(), c.OutOrStdout())
 		return err
 	}
@@ -78,10 +78,24 @@ func (n *node) apply(ctx context.Context, w io.Writer) (done int, err error) {
 	return done, err
 }
 
-// daemonShapes tells whether a daemon with the run folder dir shapes the interface.
-func daemonShapes(ctx context.Context, dir, iface string) bool {
-	s, err := daemonAsker(filepath.Join(dir, socketName))(ctx)
-	return err == nil && s.Interface == iface
+// daemonShapes tells whether a daemon with the run folder dir shapes the interface. The error says that this user may not ask.
+func daemonShapes(ctx context.Context, dir, iface string) (bool, error) {
+	_, _, err := ask.First(ctx, []*ask.Daemon{ask.Socket(dir)}, iface)
+	var silent *ask.SilentError
+	if errors.As(err, &silent) && silent.Denied != "" {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// warnOfDaemon says beside which daemon something is done, or that it is not known.
+func warnOfDaemon(ctx context.Context, stderr io.Writer, dir, iface, what string) {
+	switch shapes, err := daemonShapes(ctx, dir, iface); {
+	case err != nil:
+		fmt.Fprintf(stderr, "warning: whether a daemon shapes %s is not known: %v\n", iface, err)
+	case shapes:
+		fmt.Fprintf(stderr, "warning: a daemon %s\n", what)
+	}
 }
 
 func clearCommand() *cobra.Command {
@@ -114,9 +128,7 @@ func clearCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if daemonShapes(c.Context(), cfg.RunDir, iface) {
-			fmt.Fprintf(c.ErrOrStderr(), "warning: a daemon shapes %s and will do so again at once; stop it first\n", iface)
-		}
+		warnOfDaemon(c.Context(), c.ErrOrStderr(), cfg.RunDir, iface, "shapes "+iface+" and will do so again at once; stop it first")
 		if _, pending := (confirm.Place{Dir: cfg.RunDir, Interface: iface}).Pending(); pending {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: an apply on %s waits for confirmation, and what was before it comes back; run `bulkshaper confirm` first\n", iface)
 		}

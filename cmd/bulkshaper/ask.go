@@ -2,21 +2,22 @@ package main
 
 import (
 	"context"
-	"path/filepath"
+	"fmt"
+	"io"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 )
-
-// askDaemon asks the daemon whose socket that is for the JSON at path.
-func askDaemon(ctx context.Context, socket, path string, into any) error {
-	return get(ctx, unixClient(socket), "http://daemon"+path, "the daemon at "+socket, into)
-}
 
 // place is where the commands that work beside a daemon find it and what it keeps.
 type place struct {
 	runDir string
 	iface  string // "" where only the daemon could tell
+	// given says that the run folder is what the command line says, asked is the interface that it names, "" for none.
+	given   bool
+	asked   string
+	daemons []*ask.Daemon
 	// broken is what is wrong with the config as it is now, nil for nothing. The daemon does not need it.
 	broken error
 }
@@ -24,20 +25,28 @@ type place struct {
 func (f *inputFlags) place() place {
 	cfg, broken := f.configOnly()
 	if broken != nil {
-		cfg = config.Default()
-		if dir := f.keys.single["run-dir"]; *dir != "" {
-			cfg.RunDir = *dir
+		path, overrides, err := f.where()
+		if err != nil {
+			path, overrides = "", config.Overrides{}
 		}
-		cfg.Interface = *f.keys.single["interface"]
+		cfg = config.Salvage(path, overrides).Config
 	}
-	return place{cfg.RunDir, cfg.Interface, broken}
+	return place{runDir: cfg.RunDir, iface: cfg.Interface, given: *f.keys.single["run-dir"] != "", asked: *f.keys.single["interface"], daemons: ask.Places(cfg), broken: broken}
 }
 
-func (p place) socket() string { return filepath.Join(p.runDir, socketName) }
+// ask finds the daemon of the interface that is meant. The error is an *ask.SilentError.
+func (p place) ask(ctx context.Context) (*ask.Daemon, shaper.Status, error) {
+	iface := p.iface
+	if p.broken != nil && !p.given {
+		iface = p.asked // of a config that is wrong the folder may be another's, and who has it tells what it shapes
+	}
+	return ask.First(ctx, p.daemons, iface)
+}
 
-// daemon is the status of the daemon of the interface that is meant; false where none answers.
-func (p place) daemon(ctx context.Context) (shaper.Status, bool) {
-	var s shaper.Status
-	err := askDaemon(ctx, p.socket(), "/api/v1/status", &s)
-	return s, err == nil && (p.iface == "" || p.iface == s.Interface)
+// tellWhere says which run folder is looked into, where the config does not tell.
+func (p place) tellWhere(stderr io.Writer) {
+	if p.broken == nil || p.given {
+		return
+	}
+	fmt.Fprintf(stderr, "warning: the config is wrong (`bulkshaper check` says how), so the run folder is taken to be %s; give --run-dir where the daemon has another\n", p.runDir)
 }

@@ -102,3 +102,89 @@ func (h *host) runIn(dir string, args ...string) result {
 	h.t.Helper()
 	return h.runWith(func(cmd *exec.Cmd) { cmd.Dir = dir }, args...)
 }
+
+// TestCheckTellsAllAtOnce: what is wrong with the config does not hide what is wrong with the inventory, nor the warnings.
+func TestCheckTellsAllAtOnce(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t), copyTree(t, incident)
+	check := func(args ...string) (r result, out string) {
+		r = h.run(append([]string{"check", "--config", filepath.Join(dir, "config.yaml"), "--node", "hadoop27"}, args...)...)
+		return r, strings.Join(strings.Fields(r.stdout+r.stderr), " ")
+	}
+	all := func(code int, says ...string) {
+		t.Helper()
+		r, out := check()
+		if r.code != code {
+			t.Errorf("exit %d", r.code)
+		}
+		for _, text := range says {
+			if !strings.Contains(out, text) {
+				t.Errorf("it does not say %q:\n%s", text, r.stdout)
+			}
+		}
+	}
+	config, server := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "nyc1/jsons/hadoop14.json")
+	good := read(t, config)
+	edit(t, config, strings.Replace(good, "rate: 819200kbit", "rate: 50mbps", 1))
+	all(exitDone, "warning: "+config, "50mbps is in bytes, as for tc, and so taken for 400mbit", "remedy: write 50mbit if bits were meant")
+	edit(t, server, strings.Replace(read(t, server), `"b12"`, `null`, 1)) // a warning
+	edit(t, config, strings.Replace(strings.Replace(good, "rate: 819200kbit", "rate: 50mbps", 1), "id: 20", "id: 2o", 1))
+	all(exitWrong, "error: "+config, "2o", "50mbps is in bytes", "warning: "+server, "cabinet")
+	edit(t, filepath.Join(dir, "nyc1/jsons/app01.json"), "{")
+	all(exitWrong, "error: "+config, "app01.json:", "warning: "+server)
+	edit(t, config, strings.Replace(good, "inventory:", "inventroy:", 1))
+	all(exitWrong, "did you mean inventory?", "note: the inventory was not looked at")
+	// The folder that others write.
+	edit(t, config, good)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(run, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, out := check("--run-dir", run); !strings.Contains(out, "warning: the mode 0777 of the run folder "+run) || !strings.Contains(out, "chmod o-w") {
+		t.Errorf("a run folder that everybody may write:\n%s", out)
+	}
+}
+
+// TestCheckTellsWhatADaemonRefuses: an inventory that shrank, settings that take a restart; by the folder of before, and beside a daemon by what
+// that says.
+func TestCheckTellsWhatADaemonRefuses(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	old := copyTree(t, incident)
+	check := func(code int, says string, args ...string) {
+		t.Helper()
+		r := d.run(d.args(append([]string{"check", "--node", "hadoop27"}, args...)...)...)
+		if out := strings.Join(strings.Fields(r.stdout+r.stderr), " "); r.code != code || !strings.Contains(out, says) {
+			t.Errorf("exit %d, want %d; it does not say %q:\n%s", r.code, code, says, r.stdout)
+		}
+	}
+	check(exitDone, "ok:")
+	config := read(t, d.config())
+	edit(t, d.config(), strings.Replace(config, "127.0.0.1:9825", "127.0.0.1:9999", 1)+"log: {level: debug}\n")
+	check(exitDone, "changed while the daemon runs: metrics.listen (127.0.0.1:9825, now 127.0.0.1:9999)", "--diff", old)
+	check(exitDone, "a running daemon uses from its next start on: log.level", "--diff", old)
+	edit(t, d.config(), config)
+	roles := read(t, filepath.Join(d.dir, "roles.json"))
+	edit(t, filepath.Join(d.dir, "roles.json"), roles)
+	jsons := filepath.Join(d.dir, "nyc1/jsons")
+	entries, err := os.ReadDir(jsons)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "hadoop27.json" && e.Name() != "hadoop26.json" {
+			remove(t, filepath.Join(jsons, e.Name()))
+		}
+	}
+	check(exitWrong, "a running daemon refuses this: inventory lost 20 of 22 servers", "--diff", old)
+	check(exitWrong, "remedy: if they are really gone, set inventory.max_shrink to 100% for one reload", "--diff", old)
+	eventually(t, "the daemon refuses", func() bool { r := d.status().LastReload; return r.Result != "success" })
+	check(exitDone, "refuses its files since ")
+	check(exitDone, "inventory lost 20 of 22 servers")
+}

@@ -33,6 +33,7 @@ put back already.`,
 	back := c.Flags().Bool("back", false, "put back the shaping of before now, without waiting for the end")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		p := flags.place()
+		p.tellWhere(c.ErrOrStderr())
 		if p.broken != nil && p.iface == "" {
 			return p.broken
 		}
@@ -44,6 +45,8 @@ put back already.`,
 		text, err := place.Ask(word)
 		switch {
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+			return nobodyWaits(place)
+		case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF): // it died while it was asked
 			return nobodyWaits(place)
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w; run it as root", err)
@@ -97,7 +100,7 @@ func (n *node) applyGuarded(ctx context.Context, length time.Duration, w io.Writ
 		return err
 	}
 	place := confirm.Place{Dir: dir, Interface: n.input.Config.Interface}
-	if daemonShapes(ctx, dir, place.Interface) {
+	if shapes, _ := daemonShapes(ctx, dir, place.Interface); shapes { // who may not ask may not make the folder's lock either
 		return fmt.Errorf("a daemon keeps %s as the files say, and would undo what is put back: stop it first (`systemctl stop bulkshaper`; the shaping stays), "+
 			"apply --confirm, confirm, and start it again", place.Interface)
 	}

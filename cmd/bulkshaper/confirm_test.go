@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper/confirm"
 )
 
@@ -380,7 +381,7 @@ func TestConfirmAndDaemon(t *testing.T) {
 	} else if !s.InterfaceUp || s.Node != "hadoop27" || len(s.Classes) == 0 || s.Unconfirmed == "" {
 		t.Errorf("it looks while it waits: %+v", s)
 	}
-	socket, away := filepath.Join(d.dir, socketName), filepath.Join(d.dir, "away")
+	socket, away := filepath.Join(d.dir, ask.SocketName), filepath.Join(d.dir, "away")
 	for _, what := range []string{"as told by the daemon", "as told by this command"} {
 		out := strings.Join(strings.Fields(d.must(d.args("status")...)), " ")
 		// Without the daemon's answer, what waits is to be seen all the same.

@@ -80,7 +80,7 @@ func (d *daemonHost) status() (s shaper.Status) {
 	d.host.t.Helper()
 	eventually(d.host.t, "an answer at the daemon's socket", func() (answered bool) {
 		var err error
-		s, err = daemonAsker(filepath.Join(d.dir, socketName))(d.host.t.Context())
+		s, err = daemonAsker(d.dir)(d.host.t.Context())
 		return err == nil
 	})
 	return s

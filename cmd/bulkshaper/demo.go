@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 	"bulkshaper/shaper/tc"
@@ -153,6 +154,7 @@ type demo struct {
 	stdout, stderr io.Writer
 
 	dir     string
+	folder  *scratch.Folder
 	cluster *lab.Cluster
 	nodes   []*demoNode
 	flows   []*demoFlow
@@ -215,8 +217,8 @@ func (d *demo) close() error {
 	if d.cluster != nil {
 		errs = append(errs, d.cluster.Close())
 	}
-	if d.dir != "" {
-		errs = append(errs, os.RemoveAll(d.dir))
+	if d.folder != nil {
+		errs = append(errs, d.folder.Remove())
 	}
 	return errors.Join(errs...)
 }

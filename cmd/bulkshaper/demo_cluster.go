@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/tc"
 )
@@ -55,10 +57,11 @@ func (d *demo) build() (err error) {
 	if d.cluster, err = lab.Build(d.topology()); err != nil {
 		return err
 	}
-	if d.dir, err = os.MkdirTemp("", "bulkshaper-demo-"); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+	if d.folder, err = scratch.New(); err != nil {
+		return err
 	}
-	if socket := filepath.Join(d.runDir("hadoop01"), socketName); len(socket) > maxSocketPath {
+	d.dir = d.folder.Path
+	if socket := filepath.Join(d.runDir("hadoop01"), ask.SocketName); len(socket) > maxSocketPath {
 		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", d.dir)
 	}
 	if err := os.MkdirAll(d.serverFolder(), 0o755); err != nil {

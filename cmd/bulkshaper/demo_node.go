@@ -75,7 +75,7 @@ func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
 
 // startNode runs a daemon on a server, with its log in its run folder, which is not watched for edits.
 func startNode(host *lab.Host, cfg, runDir string) (_ *demoNode, err error) {
-	n := &demoNode{host: host, status: daemonAsker(filepath.Join(runDir, socketName)), logFile: filepath.Join(runDir, "log")}
+	n := &demoNode{host: host, status: daemonAsker(runDir), logFile: filepath.Join(runDir, "log")}
 	log, err := os.Create(n.logFile)
 	if err != nil {
 		return nil, fmt.Errorf("make log: %w", err)

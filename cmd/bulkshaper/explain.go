@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/cmd/bulkshaper/explain"
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/cmd/bulkshaper/view"
+	"bulkshaper/shaper/config"
 )
 
 func explainCommand() *cobra.Command {
@@ -19,7 +23,8 @@ stand in the kernel would do with a packet to it, and who shares the class. A se
 first address. --class lists who is in a class, --between where addresses change class inside a prefix.
 
 Exits with 3 where kernel and inventory disagree. What is unknown (2) or cannot be asked does not keep the rest from being
-answered. --no-kernel answers from the files alone, on any machine.`,
+answered. --no-kernel answers from the files alone, on any machine. While the files are broken it answers from what the daemon
+holds, or the kernel alone, and exits with 2.`,
 		Example: `  bulkshaper explain hadoop14 10.1.2.3
   bulkshaper explain --class cross-cabinet
   bulkshaper explain --between 10.1.0.0/16
@@ -39,6 +44,9 @@ answered. --no-kernel answers from the files alone, on any machine.`,
 			}
 		}
 		if asked != 1 {
+			if len(args) > 0 && *class != "" {
+				return fmt.Errorf("one question at a time: which class %s is in and why, or with --class %s alone who is in that", strings.Join(args, " "), *class)
+			}
 			return errors.New("name servers or addresses, or give one of --class and --between")
 		}
 		return nil
@@ -54,55 +62,139 @@ answered. --no-kernel answers from the files alone, on any machine.`,
 				return wrong(fmt.Errorf("--between %q is no prefix; write it like 10.1.0.0/16", *between))
 			}
 		}
-		x, err := flags.explainer(c.Context(), !*without)
-		if err != nil {
-			return err
-		}
-		w := c.OutOrStdout()
-		warn(c.ErrOrStderr(), x.notes)
-		switch {
-		case *class != "":
-			name, err := x.class(*class)
-			if err != nil {
-				return wrong(err)
-			}
-			m := x.membersOf(name)
-			if format.value == "json" {
-				err = printJSON(w, m)
-			} else {
-				err = printLines(w, view.MemberLines(styleOf(w), m, *all))
-			}
-			return errors.Join(err, x.exit(nil, len(m.Checked.Disagree) > 0))
-		case *between != "":
-			b := x.between(prefix)
-			if format.value == "json" {
-				err = printJSON(w, b)
-			} else {
-				err = printLines(w, view.BetweenLines(styleOf(w), b, *all))
-			}
-			return errors.Join(err, x.exit(nil, len(b.Checked.Disagree) > 0))
-		}
-		var answers []view.Explanation
-		var unknown []error
-		for _, dest := range args {
-			found, err := x.explain(dest)
-			if err != nil {
-				unknown = append(unknown, err)
-			}
-			answers = append(answers, found...)
-		}
-		disagrees := false
-		for _, a := range answers {
-			disagrees = disagrees || a.Disagrees()
-		}
-		switch {
-		case len(answers) == 0:
-		case format.value == "json":
-			err = printJSON(w, answers)
-		default:
-			err = printLines(w, view.ExplainLines(styleOf(w), answers))
-		}
-		return errors.Join(err, x.exit(unknown, disagrees))
+		return flags.explain(c, explainAsked{args, *class, prefix, *all, format.value, !*without})
 	}
 	return c
+}
+
+// explainAsked is what is to be explained, and how.
+type explainAsked struct {
+	dests  []string
+	class  string
+	prefix netip.Prefix
+	all    bool
+	format string
+	kernel bool
+}
+
+func (f *inputFlags) explain(c *cobra.Command, asked explainAsked) error {
+	collectSeldom()
+	input, _, err := f.load(c.Context())
+	if err == nil {
+		var x *explain.Explainer
+		if x, err = explain.New(c.Context(), input, hostname(), asked.kernel); err == nil {
+			return explainFromFiles(c, x, asked)
+		}
+		err = wrong(err)
+	}
+	if c.Context().Err() != nil {
+		return err
+	}
+	return f.explainRest(c, asked, err)
+}
+
+func explainFromFiles(c *cobra.Command, x *explain.Explainer, asked explainAsked) error {
+	warn(c.ErrOrStderr(), x.Notes())
+	switch {
+	case asked.class != "":
+		name, err := x.Class(asked.class)
+		if err != nil {
+			return wrong(err)
+		}
+		m := x.MembersOf(name)
+		err = printAnswer(c, asked, m, func(st screen.Style) []string { return view.MemberLines(st, m, asked.all) })
+		return errors.Join(err, explainExit(x.Unasked(), nil, len(m.Checked.Disagree) > 0))
+	case asked.prefix.IsValid():
+		b := x.Between(asked.prefix)
+		err := printAnswer(c, asked, b, func(st screen.Style) []string { return view.BetweenLines(st, b, asked.all) })
+		return errors.Join(err, explainExit(x.Unasked(), nil, len(b.Checked.Disagree) > 0))
+	}
+	return explainEach(c, asked, x.Unasked(), x.Explain)
+}
+
+// explainRest answers what can be answered while the files are broken: from what the daemon holds, and from the kernel. It ends with broken,
+// the error of the files, all the same.
+func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken error) error {
+	path, overrides, err := f.where()
+	if err != nil {
+		return err
+	}
+	salvaged := config.Salvage(path, overrides).Config
+	o := explain.RestOptions{Interface: salvaged.Interface, Classes: salvaged.Classes, Kernel: asked.kernel}
+	place := f.place()
+	from := "the kernel alone"
+	if node := *f.keys.single["node"]; node == "" { // of another node this one's daemon and kernel say nothing
+		if d, status, err := place.ask(c.Context()); err == nil {
+			o.Find, o.Status, from = d.Find, &status, "what "+d.Name+" holds"
+		}
+	} else {
+		return broken
+	}
+	if o.Find == nil && (!asked.kernel || o.Interface == "") {
+		return broken
+	}
+	r := explain.NewRest(c.Context(), o)
+	if o.Find == nil && r.Unasked() != nil {
+		return broken
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "warning: the files are broken, so the answer is from %s\n", from)
+	switch {
+	case asked.class != "":
+		m, err := r.MembersOf(asked.class)
+		if err == nil {
+			err = printAnswer(c, asked, m, func(st screen.Style) []string { return view.MemberLines(st, m, asked.all) })
+		}
+		return errors.Join(broken, err)
+	case asked.prefix.IsValid():
+		return fmt.Errorf("--between takes whole files; ask for single addresses meanwhile: %w", broken)
+	}
+	err = explainEach(c, asked, r.Unasked(), func(dest string) ([]view.Explanation, error) { return r.Explain(c.Context(), dest) })
+	var coded *codedError
+	if errors.As(err, &coded) && coded.err == nil {
+		err = nil // that the kernel does otherwise is said; that the files are broken is worse
+	}
+	return errors.Join(broken, err)
+}
+
+// explainEach answers for each destination; what is unknown does not keep the rest from being answered.
+func explainEach(c *cobra.Command, asked explainAsked, unasked error, one func(string) ([]view.Explanation, error)) error {
+	var answers []view.Explanation
+	var unknown []error
+	disagrees := false
+	for _, dest := range asked.dests {
+		found, err := one(dest)
+		if err != nil {
+			unknown = append(unknown, err)
+		}
+		answers = append(answers, found...)
+	}
+	for _, a := range answers {
+		disagrees = disagrees || a.Disagrees()
+	}
+	var err error
+	if len(answers) > 0 {
+		err = printAnswer(c, asked, answers, func(st screen.Style) []string { return view.ExplainLines(st, answers) })
+	}
+	return errors.Join(err, explainExit(unasked, unknown, disagrees))
+}
+
+func printAnswer(c *cobra.Command, asked explainAsked, answer any, lines func(screen.Style) []string) error {
+	w := c.OutOrStdout()
+	if asked.format == "json" {
+		return printJSON(w, answer)
+	}
+	return printLines(w, lines(styleOf(w)))
+}
+
+// explainExit is the error that answers end with, nil where all is well: what is unknown or cannot be asked counts more than what disagrees.
+func explainExit(unasked error, unknown []error, disagrees bool) error {
+	switch {
+	case len(unknown) > 0:
+		return wrong(errors.Join(unknown...))
+	case unasked != nil:
+		return fmt.Errorf("the kernel could not be asked: %w", noInterface(unasked))
+	case disagrees:
+		return &codedError{code: exitDiffers}
+	}
+	return nil
 }

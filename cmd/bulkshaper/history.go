@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -33,18 +34,10 @@ it shows what the last one left.`,
 			return wrong(fmt.Errorf("--number %d: give at least 1", *most))
 		}
 		p := flags.place()
-		var answer metrics.HistoryAnswer
-		if err := askDaemon(c.Context(), p.socket(), "/api/v1/history", &answer); err != nil {
-			events, kept := shaper.ReadHistory(p.runDir)
-			switch {
-			case kept != nil:
-				return kept
-			case events == nil:
-				return fmt.Errorf("no daemon answers at %s, and none has left a history there", p.socket())
-			}
-			fmt.Fprintf(c.ErrOrStderr(), "warning: no daemon answers at %s; this is what the last one left\n", p.socket())
-			slices.Reverse(events)
-			answer.Interface, answer.Events = p.iface, events
+		p.tellWhere(c.ErrOrStderr())
+		answer, err := p.history(c.Context(), c.ErrOrStderr())
+		if err != nil {
+			return err
 		}
 		answer.Events = answer.Events[:min(len(answer.Events), *most)]
 		if format.value == "json" {
@@ -53,6 +46,24 @@ it shows what the last one left.`,
 		return printHistory(c.OutOrStdout(), answer.Events)
 	}
 	return c
+}
+
+// history is what the daemon tells, or what the last one left.
+func (p place) history(ctx context.Context, stderr io.Writer) (metrics.HistoryAnswer, error) {
+	d, _, silent := p.ask(ctx)
+	if silent == nil {
+		return d.History(ctx)
+	}
+	events, err := shaper.ReadHistory(p.runDir)
+	switch {
+	case err != nil:
+		return metrics.HistoryAnswer{}, fmt.Errorf("%w; what was kept cannot be read either: %w", silent, err)
+	case events == nil:
+		return metrics.HistoryAnswer{}, fmt.Errorf("%w, and no history is kept in %s", silent, p.runDir)
+	}
+	fmt.Fprintf(stderr, "warning: %v; this is what is kept in %s\n", silent, p.runDir)
+	slices.Reverse(events)
+	return metrics.HistoryAnswer{Interface: p.iface, Events: events}, nil
 }
 
 // printHistory prints an event in a line, and below it what was done or what is wrong.

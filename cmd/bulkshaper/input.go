@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
@@ -107,7 +108,7 @@ func activeOverrides(cfg *config.Config) ([]override.Override, error) {
 // tellOverrides says which overrides are followed, and which are not and why.
 func (n *node) tellOverrides(w io.Writer) {
 	for _, o := range n.desired.Overrides {
-		fmt.Fprintf(w, "note: an override holds %s to %s, ceil %s, until %s\n", o.Class, o.Limits.Rate, o.Limits.Ceil, untilText(o.Until, time.Now()))
+		fmt.Fprintf(w, "note: an override holds %s to %s, ceil %s, until %s\n", o.Class, o.Limits.Rate, o.Limits.Ceil, screen.Until(o.Until, time.Now()))
 	}
 	for _, r := range n.desired.Refused {
 		fmt.Fprintf(w, "warning: override %s is not followed: %s\n", r.Override, r.Reason.String())

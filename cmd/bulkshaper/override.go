@@ -14,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/override"
 	"bulkshaper/shaper/tc"
 )
@@ -43,6 +45,12 @@ takes the place of the first. It is written into the run folder, so it takes roo
 		rate, ceil, err := override.ParseSettings(args[1:])
 		if err != nil {
 			return wrong(err)
+		}
+		for _, setting := range args[1:] {
+			key, value, _ := strings.Cut(setting, "=")
+			if taken, remedy, ok := config.InBytes(value); ok {
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %s: %s; %s\n", key, taken, remedy)
+			}
 		}
 		d, err := override.ParseLength(*length)
 		if err != nil {
@@ -112,8 +120,9 @@ func overrideClearCommand() *cobra.Command {
 // overriding is what the override commands work with.
 type overriding struct {
 	place
-	store  override.Store
-	daemon bool
+	store override.Store
+	// silent is why no daemon answers, nil where one does.
+	silent error
 	// rates are those of the config, without overrides; inForce are the overrides that the daemon, or the next apply, follows.
 	rates   override.Rates
 	inForce []shaper.OverrideStatus
@@ -124,8 +133,13 @@ type overriding struct {
 // overrides asks the daemon, who knows what it follows, or reads config, inventory and interface itself.
 func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 	p := f.place()
-	status, daemon := p.daemon(c.Context())
-	if !daemon {
+	p.tellWhere(c.ErrOrStderr())
+	_, status, silent := p.ask(c.Context())
+	if silent != nil {
+		var denied *ask.SilentError
+		if errors.As(silent, &denied) && denied.Denied != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: %v; what follows is read from the files\n", silent)
+		}
 		n, err := f.open(c.Context())
 		if err != nil {
 			return nil, err
@@ -134,7 +148,7 @@ func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 		n.tellOverrides(c.ErrOrStderr())
 		status = shaper.StatusOf(shaper.SnapshotOf(n.input, n.desired), tc.Stats{})
 	}
-	return &overriding{place: p, store: override.Store{Dir: p.runDir}, daemon: daemon, rates: configuredRates(status), inForce: status.Overrides,
+	return &overriding{place: p, store: override.Store{Dir: p.runDir}, silent: silent, rates: configuredRates(status), inForce: status.Overrides,
 		stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}, nil
 }
 
@@ -167,7 +181,7 @@ func (o *overriding) set(ctx context.Context, next override.Override, now time.T
 	inForce, _ := o.rates.Apply([]override.Override{next})
 	for _, f := range inForce { // one, but for one that goes only together with others
 		fmt.Fprintf(o.stdout, "%s on %s: rate %s (configured %s), ceil %s (configured %s), until %s\n", next.Class, next.Interface,
-			f.Limits.Rate, f.Configured.Rate, f.Limits.Ceil, f.Configured.Ceil, untilText(next.Until, now))
+			f.Limits.Rate, f.Configured.Rate, f.Limits.Ceil, f.Configured.Ceil, screen.Until(next.Until, now))
 	}
 	return o.taken(ctx, func(s shaper.Status) bool {
 		for _, standing := range s.Overrides {
@@ -227,13 +241,13 @@ const (
 
 // taken waits until the daemon has followed. Without a daemon it says what that means.
 func (o *overriding) taken(ctx context.Context, followed func(shaper.Status) bool, without string) error {
-	if !o.daemon {
-		fmt.Fprintf(o.stderr, "warning: no daemon answers at %s, so nothing follows by itself until one runs; %s\n", o.socket(), without)
+	if o.silent != nil {
+		fmt.Fprintf(o.stderr, "warning: %v: nothing follows by itself until one runs; %s\n", o.silent, without)
 		return nil
 	}
 	for end := time.Now().Add(takenPatience); ; {
-		s, ok := o.place.daemon(ctx)
-		switch {
+		_, s, err := o.place.ask(ctx)
+		switch ok := err == nil; {
 		case ok && followed(s):
 			_, err := fmt.Fprintln(o.stdout, "the daemon follows")
 			return err
@@ -254,10 +268,6 @@ func (o *overriding) taken(ctx context.Context, followed func(shaper.Status) boo
 func standsAt(s shaper.Status, class string, rate uint64) bool {
 	i := slices.IndexFunc(s.Classes, func(c shaper.ClassStatus) bool { return c.Name == class })
 	return i >= 0 && s.Classes[i].StandingRate == rate
-}
-
-func untilText(until, now time.Time) string {
-	return fmt.Sprintf("%s (%s from now)", until.Local().Format(time.DateTime), until.Sub(now).Round(time.Second))
 }
 
 func printOverrides(w io.Writer, iface string, inForce []shaper.OverrideStatus, now time.Time) error {

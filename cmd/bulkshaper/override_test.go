@@ -102,7 +102,7 @@ func TestOverrideWithoutDaemon(t *testing.T) {
 	}
 	h.must(args("apply")...)
 	r := h.run(args("override", "cross-cabinet", "rate=50mbit", "--for", "1h")...)
-	if r.code != exitDone || !strings.Contains(r.stderr, "no daemon answers at ") || !strings.Contains(r.stderr, "`bulkshaper apply` shapes with it now") {
+	if r.code != exitDone || !strings.Contains(r.stderr, "no daemon answers (the daemon at ") || !strings.Contains(r.stderr, "`bulkshaper apply` shapes with it now") {
 		t.Errorf("%+v", r)
 	}
 	if r := h.run(args("plan", "--exit-code")...); r.code != exitDiffers || !strings.Contains(r.stdout, "rate is 204800kbit, wanted 50mbit") {

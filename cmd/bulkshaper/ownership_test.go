@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"bulkshaper/cmd/bulkshaper/ask"
 )
 
 // TestTakeover replaces a foreign root only where it is allowed, by the flag or by the key, and says so beforehand.
@@ -128,7 +130,7 @@ func TestTwoDaemons(t *testing.T) {
 	}
 	twin := d.start(arguments(d.config())...)
 	eventually(t, "the twin answers", func() bool { // on its own socket: without one, status reads the kernel itself
-		_, err := os.Stat(filepath.Join(other, socketName))
+		_, err := os.Stat(filepath.Join(other, ask.SocketName))
 		return err == nil && d.run("status", "--format", "json", "--config", d.config(), "--run-dir", other).code == exitDone
 	})
 	if n := len(twin.lines("shaping changed")) + len(d.lines("repaired")); n != 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel/lab"
@@ -90,6 +92,7 @@ type podBed struct {
 	story   *podStory
 	network podNetwork
 	dir     string
+	folder  *scratch.Folder
 	log     *os.File
 	cluster *lab.Cluster
 	bulk    *traffic.Bulk
@@ -97,10 +100,11 @@ type podBed struct {
 }
 
 func (b *podBed) run(ctx context.Context) (err error) {
-	if b.dir, err = os.MkdirTemp("", "bulkshaper-demo-"); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+	if b.folder, err = scratch.New(); err != nil {
+		return err
 	}
-	if socket := filepath.Join(b.runDir(podSender), socketName); len(socket) > maxSocketPath {
+	b.dir = b.folder.Path
+	if socket := filepath.Join(b.runDir(podSender), ask.SocketName); len(socket) > maxSocketPath {
 		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", b.dir)
 	}
 	if b.log, err = os.Create(filepath.Join(b.dir, "traffic.log")); err != nil {
@@ -189,8 +193,8 @@ func (b *podBed) close() error {
 	if b.log != nil {
 		errs = append(errs, b.log.Close())
 	}
-	if b.dir != "" {
-		errs = append(errs, os.RemoveAll(b.dir))
+	if b.folder != nil {
+		errs = append(errs, b.folder.Remove())
 	}
 	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/inventory"
 	"bulkshaper/inventory/watch"
 	"bulkshaper/metrics"
@@ -122,7 +123,7 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	})
 	for _, where := range []metrics.ServeOptions{
 		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},
-		{Socket: filepath.Join(cfg.RunDir, socketName)},
+		{Socket: filepath.Join(cfg.RunDir, ask.SocketName)},
 	} {
 		where.Handler, where.Log = handler, log.Named("http")
 		group.Go(func() error { answer(ctx, where); return nil })
@@ -231,9 +232,6 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 		wait = min(2*wait, answerAgain)
 	}
 }
-
-// socketName is where in the run folder the daemon answers `bulkshaper status`.
-const socketName = "bulkshaper.sock"
 
 // ended makes the end of one part the end of all.
 func ended(ctx context.Context, part string, err error) error {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"bulkshaper/cmd/bulkshaper/ask"
 )
 
 // soaked is the daemon, its files and their good content.
@@ -57,7 +59,7 @@ func newSoaked(t *testing.T, layout string, random *rand.Rand) *soaked {
 	s.writeConfig()
 	s.launch("--debounce", "0s", "--rescan", "1h", "--resync", "1s")
 	s.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", filepath.Join(s.dir, socketName))
+		return net.Dial("unix", filepath.Join(s.dir, ask.SocketName))
 	}}}
 	t.Cleanup(s.client.CloseIdleConnections)
 	return s

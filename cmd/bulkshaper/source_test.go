@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
 )
 
@@ -25,7 +26,7 @@ func TestWhoIsAsked(t *testing.T) {
 		t.Helper()
 		return d.must(append([]string{"status", "--config", d.config(), "--run-dir", runDir}, args...)...)
 	}
-	if out := status(d.dir); !strings.Contains(out, "as told by the daemon at "+filepath.Join(d.dir, socketName)) {
+	if out := status(d.dir); !strings.Contains(out, "as told by the daemon at "+filepath.Join(d.dir, ask.SocketName)) {
 		t.Errorf("with a socket:\n%s", out)
 	}
 	elsewhere := t.TempDir()
@@ -45,7 +46,7 @@ func TestWhoIsAsked(t *testing.T) {
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"status": "up"}`) })}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	if err := os.WriteFile(filepath.Join(elsewhere, socketName), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(elsewhere, ask.SocketName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := strings.Join(strings.Fields(status(elsewhere)), " ")

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 )
@@ -20,6 +22,7 @@ type story struct {
 	stdout, stderr io.Writer
 
 	dir      string
+	folder   *scratch.Folder
 	log      *os.File
 	cluster  *lab.Cluster
 	meter    *storyMeter
@@ -119,10 +122,11 @@ func (s *story) progress(format string, args ...any) {
 func (s *story) build() (err error) {
 	start := time.Now()
 	s.nodes, s.wanted = map[string]*demoNode{}, map[string]float64{}
-	if s.dir, err = os.MkdirTemp("", "bulkshaper-demo-"); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+	if s.folder, err = scratch.New(); err != nil {
+		return err
 	}
-	if socket := filepath.Join(s.runDir(storyServers()[0].name), socketName); len(socket) > maxSocketPath {
+	s.dir = s.folder.Path
+	if socket := filepath.Join(s.runDir(storyServers()[0].name), ask.SocketName); len(socket) > maxSocketPath {
 		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", s.dir)
 	}
 	if s.log, err = os.Create(filepath.Join(s.dir, "traffic.log")); err != nil {
@@ -177,8 +181,8 @@ func (s *story) close() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
-	if s.dir != "" {
-		errs = append(errs, os.RemoveAll(s.dir))
+	if s.folder != nil {
+		errs = append(errs, s.folder.Remove())
 	}
 	return errors.Join(errs...)
 }

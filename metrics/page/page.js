@@ -156,7 +156,9 @@ function showNotices(s, now) {
   const list = [];
   if (!s.in_sync) list.push(["bad", "The kernel is not as wanted: " + (s.reason || "the reason is not known")]);
   if (!s.interface_up) list.push(["bad", s.interface + " is down or does not exist."]);
-  if (s.contended) list.push(["bad", "Somebody keeps changing the shaping, so repairs are spaced out."]);
+  if (s.unconfirmed && !(s.reason || "").includes(s.unconfirmed)) list.push(["bad", "Not confirmed: " + s.unconfirmed]);
+  if (s.contended) list.push(["bad", "Somebody keeps changing the shaping, so repairs are spaced out" + contention(s)]);
+  if (s.overrides_error) list.push(["bad", "The overrides cannot be followed: " + s.overrides_error]);
   const r = s.last_reload;
   if (r && r.result === "failure") list.push(["bad", "The files are refused since " + moment(r.time) + "; the last good ones stay in force.", r.problems]);
   for (const o of s.overrides || []) {
@@ -173,6 +175,16 @@ function showNotices(s, now) {
     el("div", { class: "notice " + kind }, line, items && items.length ? el("ul", {}, items.map(i => el("li", {}, i))) : "")));
 }
 
+// contention is since when, what and who.
+function contention(s) {
+  const c = s.contention;
+  if (!c) return ".";
+  let text = ": " + count(c.repairs, "repair") + " since " + clock(c.since);
+  if (c.objects.length) text += ", of " + c.objects.map(o => o.object + (o.why ? ": " + o.why : "") + (o.times > 1 ? " (" + o.times + " times)" : "")).join("; ");
+  if (c.by.length) text += "; changed by " + c.by.join(", ");
+  return text + ". Stop what changes it, or stop this daemon and clear " + s.interface + ".";
+}
+
 function showState(s, now) {
   document.title = (s.in_sync ? "" : "! ") + s.node + " – bulkshaper";
   set($("node"), s.node || s.interface);
@@ -182,6 +194,7 @@ function showState(s, now) {
   text += ", " + count(s.inventory_servers, "server");
   if (s.last_reload_success) text += ", inventory read " + span(now - new Date(s.last_reload_success)) + " ago";
   if (r && r.result === "success" && r.operations) text += ", which took " + count(r.operations, "operation");
+  else if (r && r.result === "success" && r.start && s.in_sync) text += ", all stood already";
   set($("state"), text);
   $("state").className = "state " + (s.in_sync ? "good" : "bad");
 }

@@ -42,6 +42,9 @@ type Config struct {
 	RunDir   string
 	Resync   time.Duration
 	Log      Log
+
+	// Warnings are what is right and probably not meant.
+	Warnings inventory.Problems
 }
 
 // Log is how to log.

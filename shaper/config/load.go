@@ -90,24 +90,31 @@ func readFile(path string, guard *trust.Guard) ([]byte, error) {
 // Parse reads data, the content of the file called name, under the flags and over the defaults. Relative paths in it are
 // relative to the file's folder; those in flags stay as they are. Its error is inventory.Problems.
 func Parse(name string, data []byte, override Overrides) (*Config, error) {
-	root, problems := readYAML(name, data)
-	d := decoder{file: name, problems: problems, places: map[string]inventory.Problem{}}
-	c := Default()
-	c.File = name
-	switch {
-	case root == nil && len(problems) > 0:
-		return nil, d.sorted()
-	case root != nil:
-		d.config(root, c)
-	}
-	d.override(override, c)
-	c.Source.WritableByOthers = c.AllowWritableByOthers
-	d.check(c)
+	c, d := decode(name, data, override)
 	if len(d.problems) > 0 {
 		return nil, d.sorted()
 	}
 	slices.SortFunc(c.Classes, func(a, b Class) int { return int(a.ID) - int(b.ID) })
 	return c, nil
+}
+
+// decode reads what can be read; it is good only where the decoder has no problems.
+func decode(name string, data []byte, override Overrides) (*Config, *decoder) {
+	root, problems := readYAML(name, data)
+	d := &decoder{file: name, problems: problems, places: map[string]inventory.Problem{}}
+	c := Default()
+	c.File = name
+	if root != nil {
+		d.config(root, c)
+	}
+	d.badInventory = d.badInventory || root == nil && len(problems) > 0
+	d.override(override, c)
+	c.Source.WritableByOthers = c.AllowWritableByOthers
+	if root != nil || len(problems) == 0 {
+		d.check(c)
+	}
+	c.Warnings = d.warnings
+	return c, d
 }
 
 // decoder collects problems while it fills a Config.
@@ -116,6 +123,10 @@ type decoder struct {
 	problems inventory.Problems
 	// places are where settings come from, by their YAML path.
 	places map[string]inventory.Problem
+	// warnings are what is right and probably not meant.
+	warnings inventory.Problems
+	// badInventory says that something is wrong in the section inventory, unknownAtTop that a key at the top is not known.
+	badInventory, unknownAtTop bool
 	// hasInterface says that the file gives an interface, be it a wrong one.
 	hasInterface bool
 	// unsure says that the list of classes is not what was meant, so that what refers to it cannot be checked.
@@ -189,6 +200,8 @@ func (d *decoder) override(o Overrides, c *Config) {
 		if err := s.set(c, values); err != nil {
 			message, remedy, _ := strings.Cut(err.Error(), "; ")
 			d.addAt(place, remedy, "%s", message)
+		} else if s.YAML == linkRateKey {
+			d.bytesMeant(place, s.YAML, values[0])
 		}
 	}
 }
@@ -236,6 +249,7 @@ func (d *decoder) unknownKey(key *node, prefix string, fields []field) {
 		}
 	}
 	where := ""
+	d.unknownAtTop = d.unknownAtTop || prefix == ""
 	if prefix != "" {
 		where = " in " + strings.TrimRight(prefix, ".: ")
 	}
@@ -314,7 +328,11 @@ func (d *decoder) config(n *node, c *Config) {
 		field{"classes", func(v *node) { d.classes(v, c) }},
 		field{"rules", func(v *node) { d.rules(v, c) }})
 	for _, name := range order {
-		top = append(top, field{name, func(v *node) { d.mapping(v, name+".", sections[name]) }})
+		top = append(top, field{name, func(v *node) {
+			before := len(d.problems)
+			d.mapping(v, name+".", sections[name])
+			d.badInventory = d.badInventory || name == "inventory" && len(d.problems) > before
+		}})
 	}
 	seen := d.mapping(n, "", top)
 	d.hasInterface = n.kind != mappingNode
@@ -346,6 +364,8 @@ func (d *decoder) setting(s setting, n *node, c *Config) {
 	d.places[s.YAML] = d.place(n)
 	if err := s.set(c, values); err != nil {
 		d.wrong(n, s.YAML, err)
+	} else if s.YAML == linkRateKey {
+		d.bytesMeant(d.place(n), s.YAML, values[0])
 	}
 }
 

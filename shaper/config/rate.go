@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bulkshaper/inventory"
 	"bulkshaper/shaper/tc"
 )
 
@@ -71,6 +72,30 @@ func (s *Share) String() string {
 	return b.String() + "}"
 }
 
+// linkRateKey is the key of the one setting that is a rate.
+const linkRateKey = "link_rate"
+
+// InBytes tells of a rate whether it is written in bytes a second, as tc takes bps, kbps, mbps and so on, while most people who write them
+// mean bits. Then it says what the rate was taken for, and what to write.
+func InBytes(text string) (taken, remedy string, ok bool) {
+	plain := strings.ToLower(strings.TrimSpace(text))
+	unit, found := strings.CutSuffix(plain, "bps")
+	rate, err := tc.ParseBitRate(text)
+	if !found || err != nil {
+		return "", "", false
+	}
+	return fmt.Sprintf("%s is in bytes, as for tc, and so taken for %s", strings.TrimSpace(text), rate),
+		fmt.Sprintf("write %sbit if bits were meant, or %s if not", unit, rate), true
+}
+
+// bytesMeant warns of a rate in bytes.
+func (d *decoder) bytesMeant(place inventory.Problem, what, text string) {
+	if taken, remedy, ok := InBytes(text); ok {
+		place.Message, place.Remedy = readable(what+": "+taken), readable(remedy)
+		d.warnings = append(d.warnings, place)
+	}
+}
+
 // rate reads a rate in any of its forms.
 func (d *decoder) rate(n *node, what string, into *Rate) {
 	if n.kind == mappingNode {
@@ -86,6 +111,7 @@ func (d *decoder) rate(n *node, what string, into *Rate) {
 		d.wrong(n, strings.TrimSuffix(what, ": rate"), err)
 		return
 	}
+	d.bytesMeant(d.place(n), what, text)
 	*into = rate
 }
 
@@ -102,6 +128,8 @@ func (d *decoder) share(n *node, what string) *Share {
 			rate, err := tc.ParseBitRate(text)
 			if err != nil {
 				d.wrong(v, what+"."+name, err)
+			} else {
+				d.bytesMeant(d.place(v), what+"."+name, text)
 			}
 			*into = rate
 		}}

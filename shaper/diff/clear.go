@@ -18,7 +18,7 @@ func Clear(have tc.State) ([]tc.Op, error) {
 	case None, Kernel:
 		return nil, nil
 	case Foreign:
-		return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker}
+		return nil, &ForeignRootError{Interface: have.Link.Name, Root: owner.Root, Maker: owner.Maker, Clearing: true}
 	}
 	c := newComparison(have, &plan.Plan{}, false)
 	if len(c.foreign) == 0 {

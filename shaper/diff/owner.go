@@ -104,10 +104,16 @@ type ForeignRootError struct {
 	Interface string
 	Root      tc.Qdisc
 	Maker     string
+	// Clearing says that it was to be removed, and not taken over.
+	Clearing bool
 }
 
 // Error says what stands, who probably made it and what to do.
 func (e *ForeignRootError) Error() string {
+	if e.Clearing {
+		return fmt.Sprintf("clear %s: the root qdisc is %s, which is not ours (probably %s), and only ours is removed: nothing of ours stands on %s; if that one is to go, %s "+
+			"and remove it with \"tc qdisc del dev %s root\"", e.Interface, rootText(e.Root), e.Maker, e.Interface, e.stop(), e.Interface)
+	}
 	return fmt.Sprintf("shape %s: the root qdisc is %s, which is not ours (probably %s): %s and remove it with "+
 		"\"tc qdisc del dev %s root\", or take it over with --takeover (takeover: true); \"bulkshaper plan --takeover\" shows what that does",
 		e.Interface, rootText(e.Root), e.Maker, e.stop(), e.Interface)

@@ -177,6 +177,21 @@ func (n *Names) tagged(f tc.Filter) string {
 	case len(f.Sel.Keys) == 1:
 		return "ARP"
 	}
+	return neighbours(f)
+}
+
+// neighbours is which messages of neighbour discovery a filter of the control class takes, by the ICMPv6 type that it looks for (RFC 4861).
+func neighbours(f tc.Filter) string {
+	for _, k := range f.Sel.Keys {
+		switch k.Value >> 24 {
+		case 133:
+			return "IPv6 router solicitations"
+		case 134:
+			return "IPv6 router advertisements and neighbour solicitations"
+		case 136:
+			return "IPv6 neighbour advertisements and redirects"
+		}
+	}
 	return "IPv6 neighbour discovery"
 }
 
@@ -189,7 +204,7 @@ func (n *Names) plain(f tc.Filter) string {
 	case f.Pref == plan.PrefARP:
 		return "ARP"
 	case f.Pref == plan.PrefNeighbour:
-		return "IPv6 neighbour discovery"
+		return neighbours(f)
 	case f.Pref == plan.PrefAckIPv4:
 		return "TCP acknowledgements by IPv4"
 	case f.Pref == plan.PrefAckIPv6:

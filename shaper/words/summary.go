@@ -88,7 +88,7 @@ func (n *Names) item(op tc.Op) item {
 			i.one, i.many = "link between hash tables", "links between hash tables"
 		}
 	case Protocol:
-		i.one, i.many = "filter of the control class", "filters of the control class"
+		i.one, i.many = "filter", "filters"
 		i.tail = " to " + n.Class(f.ClassID)
 		i.what += i.tail
 		if op.Verb == tc.Add {

@@ -121,7 +121,7 @@ func TestScreens(t *testing.T) {
 					t.Errorf("%s at %v: a line of %d: %s", name, size, got, line)
 				}
 			}
-			if size[0] >= 80 {
+			if size[0] >= 40 {
 				golden(t, fmt.Sprintf("%s-%d.txt", name, size[0]), strings.Join(lines, "\n")+"\n")
 			}
 		}

@@ -6,6 +6,11 @@ import (
 	"time"
 )
 
+// Until is a time to come, with how far off it is.
+func Until(until, now time.Time) string {
+	return fmt.Sprintf("%s (%s from now)", until.Local().Format(time.DateTime), until.Sub(now).Round(time.Second))
+}
+
 // Rate is bits per second in tc's units with one decimal.
 func Rate(bits float64) string { return scaled(bits, 1000, "bit", "kbit", "mbit", "gbit", "tbit") }
 

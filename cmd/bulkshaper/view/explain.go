@@ -38,6 +38,8 @@ type Explanation struct {
 	Shared    *Shared `json:"shared,omitempty"`
 	// Override says that an override holds the class to that rate, and until when.
 	Override string `json:"override,omitempty"`
+	// Unplanned says why nothing is known but what the kernel does, "" where it is known.
+	Unplanned string `json:"unplanned,omitempty"`
 	// RateText says the rate where it is not known in bits.
 	RateText string `json:"-"`
 }
@@ -60,7 +62,7 @@ type AckAnswer struct {
 
 // Disagrees tells whether the kernel does otherwise, with packets or with acknowledgements, as far as it was asked.
 func (e Explanation) Disagrees() bool {
-	return !e.Kernel.Agrees && !e.Kernel.Unasked || e.Ack != nil && !e.Ack.Kernel.Agrees && !e.Ack.Kernel.Unasked
+	return e.Unplanned == "" && (!e.Kernel.Agrees && !e.Kernel.Unasked || e.Ack != nil && !e.Ack.Kernel.Agrees && !e.Ack.Kernel.Unasked)
 }
 
 // KernelAnswer is where the filters that stand now would send a packet.
@@ -108,6 +110,11 @@ func explainOne(st screen.Style, a Explanation) []string {
 		head += " (" + a.Destination + ")"
 	}
 	lines = append(lines, head)
+	if a.Unplanned != "" {
+		say("wanted", a.Unplanned)
+		say("kernel", standingText(st, a.Kernel))
+		return lines
+	}
 	if a.Server == "" {
 		say("owner", "none: the inventory does not name it")
 	} else {
@@ -178,6 +185,24 @@ func rateText(a Explanation) string {
 	return ", rate " + tc.BitRate(a.Rate).String()
 }
 
+// standingText says what the kernel does where there is nothing to hold it against.
+func standingText(st screen.Style, k KernelAnswer) string {
+	if k.Unasked {
+		return st.Warn("not asked") + ": " + k.Note
+	}
+	var parts []string
+	if k.ClassID != "" {
+		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID)+" by "+k.Filter)
+	}
+	if k.Rate != 0 {
+		parts = append(parts, "held to "+tc.BitRate(k.Rate).String())
+	}
+	if k.Note != "" {
+		parts = append(parts, k.Note)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // kernelText says what the kernel does, and whether that is as wanted.
 func kernelText(st screen.Style, k KernelAnswer, wanted uint64) string {
 	if k.Unasked {
@@ -208,6 +233,9 @@ func kernelText(st screen.Style, k KernelAnswer, wanted uint64) string {
 
 func sharedText(s Shared) string {
 	text := fmt.Sprintf("%s with %s", screen.Count(s.Servers, "server"), screen.Count(s.Destinations, "destination"))
+	if s.Servers == 0 && s.Destinations > 0 {
+		text = screen.Count(s.Destinations, "destination")
+	}
 	if s.Rest {
 		text += ", and everybody whom the inventory does not name"
 	}

@@ -23,6 +23,8 @@ type Members struct {
 	Rules        map[string]int `json:"rules"`
 	Destinations []Member       `json:"destinations"`
 	Checked      Checked        `json:"kernel"`
+	// Unplanned says why only the kernel was asked, "" where it was not so.
+	Unplanned string `json:"unplanned,omitempty"`
 }
 
 // Member is a destination of a class.
@@ -68,6 +70,12 @@ func MemberLines(st screen.Style, m Members, all bool) []string {
 		say("rules", counts(m.Rules, 8))
 	}
 	text := checkedText(st, m.Checked)
+	if m.Unplanned != "" && m.Checked.Note == "" {
+		text = m.Unplanned
+		if m.Standing != 0 {
+			text += ", and it holds it to " + tc.BitRate(m.Standing).String()
+		}
+	}
 	if m.Standing != 0 && m.Standing != m.Rate && m.Rate != 0 {
 		text += ", " + st.Warn("its rate stands at "+tc.BitRate(m.Standing).String())
 	}

@@ -22,7 +22,9 @@ type Report struct {
 	Servers  int           `json:"servers"`
 	Roles    int           `json:"roles"`
 	// About says how far it was looked.
-	About string      `json:"about"`
+	About string `json:"about"`
+	// Notes are what else there is to say, such as what was not looked at.
+	Notes []string    `json:"notes,omitempty"`
 	Diff  *Difference `json:"diff,omitempty"`
 	// DiffNote says why, or in what, there is no comparison.
 	DiffNote []string `json:"diff_notes,omitempty"`
@@ -122,6 +124,9 @@ func ReportLines(st screen.Style, r *Report) []string {
 			lines = append(lines, fmt.Sprintf("          and %d more kinds", n))
 		}
 		lines = append(lines, "")
+	}
+	for _, note := range r.Notes {
+		lines = append(lines, st.Wrap(st.Warn("note")+": "+note, 4)...)
 	}
 	if r.Diff != nil || len(r.DiffNote) > 0 {
 		lines = append(lines, differenceLines(st, r.Diff, r.DiffNote)...)

@@ -200,15 +200,19 @@ func wide(st screen.Style) bool { return st.Width <= 0 || st.Width >= 132 }
 
 // StatusTable is a line a class, below the heads, and what has to be said of it.
 func StatusTable(st screen.Style, s Status, o StatusOptions) (lines, notes []string) {
-	bar, spark, destinations := 8, SparkCells(st), "DESTS"
-	if wide(st) {
+	bar, spark, destinations, least := 8, SparkCells(st), "DESTS", leastName
+	switch {
+	case wide(st):
 		bar, destinations = 20, colDestinations
+	case st.Width < 40:
+		least = 8
 	}
+	// In order of worth, the least first: what is lost last is who sends how much now, and who drops.
 	t := screen.Table{Columns: []screen.Column{
-		{Head: colClass, Least: leastName}, {Head: colID, Drop: 9}, {Head: colRate, Right: true, Drop: 1}, {Head: colCeil, Right: true, Drop: 6},
-		{Head: colNow, Right: true}, {Head: colShare}, {Head: "LAST " + strings.ToUpper(screen.Age(o.Span)), Drop: 2}, {Head: colSent, Right: true, Drop: 5},
-		{Head: colPackets, Right: true, Drop: 10}, {Head: colDropped, Right: true}, {Head: colBacklog, Right: true, Drop: 3},
-		{Head: colBorrowed, Right: true, Drop: 8}, {Head: destinations, Right: true, Drop: 7},
+		{Head: colClass, Least: least}, {Head: colID, Drop: 11}, {Head: colRate, Right: true, Drop: 3}, {Head: colCeil, Right: true, Drop: 8},
+		{Head: colNow, Right: true}, {Head: colShare, Drop: 2}, {Head: "LAST " + strings.ToUpper(screen.Age(o.Span)), Drop: 4}, {Head: colSent, Right: true, Drop: 7},
+		{Head: colPackets, Right: true, Drop: 12}, {Head: colDropped, Right: true, Drop: 1}, {Head: colBacklog, Right: true, Drop: 5},
+		{Head: colBorrowed, Right: true, Drop: 10}, {Head: destinations, Right: true, Drop: 9},
 	}}
 	if o.Recent == nil {
 		t.Columns = slices.Delete(t.Columns, 6, 7)

@@ -70,6 +70,10 @@ func troubled() Status {
 		s.LastReload.Problems = append(s.LastReload.Problems, fmt.Sprintf("nyc1/jsons/app%02d.json:3:14: cabinet is true; write it as a string or a whole number", i))
 	}
 	s.Classes[1].Standing, s.Classes[1].Sending = false, nil
+	s.Contention = &shaper.Contention{Since: noon().Add(-time.Minute), Repairs: 9, Next: noon().Add(30 * time.Second), By: []string{"process 4711 (tc)"}, Objects: []shaper.Meddled{
+		{Object: "cross-cabinet 1:20", Why: "rate is 1mbit, wanted 204800kbit", Times: 8}, {Object: "hadoop14 10.241.28.14", Why: "the kernel has no filter for it", Times: 1}}}
+	s.Unconfirmed = "an apply on eth1 waits for confirmation until 2026-03-01 12:01:00: run `bulkshaper confirm` to keep it, or `bulkshaper confirm --back`"
+	s.OverridesError = "read overrides: /run/bulkshaper/overrides.state: its mode 0666 lets others write it; remove it"
 	s.Overrides = []shaper.OverrideStatus{{Class: "cross-cabinet", Rate: 50_000_000, Ceil: 100_000_000, ConfiguredRate: 204_800_000, ConfiguredCeil: 204_800_000,
 		Since: noon(), Until: noon().Add(22 * time.Minute), Why: "archive copy, ticket 4711", By: "operator"}}
 	s.Top = []shaper.Matched{{Prefix: "10.241.28.14/32", Server: "hadoop14", Class: "cross-cabinet", Packets: 90_000, Seconds: 30}, {Prefix: "10.9.0.0/16", Class: "default", Packets: 3, Seconds: 30}}
@@ -97,7 +101,7 @@ func crowded() Status {
 func TestStatusFits(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]Status{"quiet": quiet(), "troubled": troubled(), "crowded": crowded()} {
-		for _, width := range []int{60, 80, 200} {
+		for _, width := range []int{40, 60, 80, 200} {
 			st := screen.Style{Width: width, Unicode: width != 60}
 			lines := StatusLines(st, s, StatusOptions{})
 			for _, line := range lines {

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // destinations are all that the policy says something of.
-func (x *explainer) destinations() []policy.Destination {
+func (x *Explainer) destinations() []policy.Destination {
 	if x.members == nil {
 		x.members = x.policy.Destinations()
 	}
@@ -20,7 +20,7 @@ func (x *explainer) destinations() []policy.Destination {
 }
 
 // sharedBy is who is in a class.
-func (x *explainer) sharedBy(class string) *view.Shared {
+func (x *Explainer) sharedBy(class string) *view.Shared {
 	if s, ok := x.shared[class]; ok {
 		return s
 	}
@@ -51,8 +51,8 @@ func (x *explainer) sharedBy(class string) *view.Shared {
 	return s
 }
 
-// class finds a class by its name or its classid.
-func (x *explainer) class(given string) (string, error) {
+// Class finds a class by its name or its classid.
+func (x *Explainer) Class(given string) (string, error) {
 	if _, ok := x.classes[given]; ok {
 		return given, nil
 	}
@@ -75,10 +75,10 @@ func (x *explainer) class(given string) (string, error) {
 	return "", fmt.Errorf("explain --class %q: the config has no such class%s", given, remedy)
 }
 
-// membersOf is who is in a class.
-func (x *explainer) membersOf(class string) view.Members {
+// MembersOf is who is in a class.
+func (x *Explainer) MembersOf(class string) view.Members {
 	facts := x.classes[class]
-	m := view.Members{Class: class, ClassID: facts.id.String(), Rate: uint64(facts.rate), Ceil: uint64(facts.ceil), RateText: facts.text, Override: facts.override, Standing: uint64(x.standing[facts.id].Rate), Shared: *x.sharedBy(class),
+	m := view.Members{Class: class, ClassID: facts.id.String(), Rate: uint64(facts.rate), Ceil: uint64(facts.ceil), RateText: facts.text, Override: facts.override, Standing: uint64(x.rates[facts.id]), Shared: *x.sharedBy(class),
 		Rules: map[string]int{}, Destinations: []view.Member{}}
 	var asked []policy.Destination
 	for _, d := range x.destinations() {
@@ -102,7 +102,7 @@ func (x *explainer) membersOf(class string) view.Members {
 }
 
 // hold holds the first address of each destination against the kernel's filters.
-func (x *explainer) hold(list []policy.Destination) view.Checked {
+func (x *Explainer) hold(list []policy.Destination) view.Checked {
 	c := view.Checked{Note: x.unasked, Disagree: []view.Disagree{}}
 	if x.unasked != "" {
 		return c
@@ -125,8 +125,8 @@ func (x *explainer) hold(list []policy.Destination) view.Checked {
 	return c
 }
 
-// between is where the class changes in a prefix.
-func (x *explainer) between(prefix netip.Prefix) view.Between {
+// Between is where the class changes in a prefix.
+func (x *Explainer) Between(prefix netip.Prefix) view.Between {
 	b := view.Between{Prefix: prefix.Masked().String(), Ranges: []view.Range{}}
 	for _, r := range x.policy.Ranges(prefix) {
 		one := view.Range{First: r.First.String(), Last: r.Last.String(), Class: r.Class, Own: r.Own, Servers: []string{}}

@@ -1,7 +1,8 @@
-package main
+package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -43,7 +44,11 @@ func placeOf(path, folder string) (oldPlace, string, error) {
 	}
 	beside := filepath.Join(folder, filepath.Base(path))
 	if _, err := os.Stat(beside); err != nil {
-		return oldPlace{}, "", fmt.Errorf("--diff %s: the config of before is not there: neither %s nor %s", folder, tried, beside)
+		looked := absolute(beside)
+		if filepath.IsLocal(path) && tried != beside {
+			looked = "neither " + absolute(tried) + " nor " + looked
+		}
+		return oldPlace{}, "", fmt.Errorf("--diff %s: the config of before is not there: %s; give the folder that has what %s has now", folder, looked, filepath.Dir(absolute(path)))
 	}
 	return oldPlace{absolute(filepath.Dir(path)), absolute(folder)}, beside, nil
 }
@@ -81,16 +86,12 @@ func globEscape(path string) string {
 }
 
 // loadOld reads config and inventory as they were.
-func (f *inputFlags) loadOld(ctx context.Context, folder string) (in shaper.Input, notes []string, err error) {
-	path, overrides, err := f.where()
+func (o Options) loadOld(ctx context.Context) (in shaper.Input, notes []string, err error) {
+	place, oldConfig, err := placeOf(o.Config, o.Old)
 	if err != nil {
-		return in, nil, err
+		return in, nil, &UsageError{err}
 	}
-	place, oldConfig, err := placeOf(path, folder)
-	if err != nil {
-		return in, nil, wrong(err)
-	}
-	if in.Config, err = config.Load(oldConfig, overrides); err != nil {
+	if in.Config, err = config.Load(oldConfig, o.Overrides); err != nil {
 		return in, nil, err
 	}
 	move := func(path string, pattern bool) string {
@@ -233,19 +234,22 @@ func keysOfBoth[V any](a, b map[string]V) []string {
 	return keys
 }
 
-// compareOld tells what the edit from the files in folder to now changes on this node. What is wrong with the old files is a note, not
-// an error: the edit may be what mends them.
-func (f *inputFlags) compareOld(ctx context.Context, now shaper.Input, folder string) (*view.Difference, []string, error) {
-	here, _, _ := linkFacts(ctx, now.Config.Interface)
-	is, node, err := sideOf(now, here.Link.Addresses, hostname())
+// compareOld tells what the edit from the files in the old folder to now changes on this node, and finds what a daemon that was started with
+// the old files would refuse. What is wrong with the old files is a note, not an error: the edit may be what mends them.
+func (f *found) compareOld(ctx context.Context, o Options) (*view.Difference, []string, error) {
+	here, _, _ := linkFacts(ctx, f.input.Config.Interface)
+	is, node, err := sideOf(f.input, here.Link.Addresses, o.Hostname)
 	if err != nil {
-		return nil, nil, err
+		f.add(err)
+		return nil, nil, nil
 	}
-	in, notes, err := f.loadOld(ctx, folder)
-	if _, usage := err.(*codedError); usage || ctx.Err() != nil {
+	in, notes, err := o.loadOld(ctx)
+	var usage *UsageError
+	if errors.As(err, &usage) || ctx.Err() != nil {
 		return nil, nil, err
 	}
 	if err == nil {
+		f.refused(in)
 		var was *side
 		if was, _, err = sideOf(in, nil, node.Name); err == nil {
 			return differ(was, is, node.Name), notes, nil
@@ -253,4 +257,19 @@ func (f *inputFlags) compareOld(ctx context.Context, now shaper.Input, folder st
 	}
 	lines := strings.SplitN(err.Error(), "\n", 2)
 	return nil, append(notes, fmt.Sprintf("the files of before cannot be compared: %s", lines[0])), nil
+}
+
+// refused finds what a running daemon does not follow of the edit from old. What takes a restart is a warning: somebody may well mean to.
+func (f *found) refused(old shaper.Input) {
+	for _, p := range shaper.Unchangeable(old.Config, f.input.Config) {
+		f.warnings = append(f.warnings, p)
+	}
+	if keys := shaper.FromNextStart(old.Config, f.input.Config); len(keys) > 0 {
+		f.notes = append(f.notes, "a running daemon uses from its next start on: "+strings.Join(keys, ", "))
+	}
+	var shrunk *inventory.ShrinkError
+	if err := inventory.CheckShrink(old.Inventory, f.input.Inventory, f.input.Config.MaxShrink); errors.As(err, &shrunk) {
+		message, remedy := shrunk.Parts()
+		f.add(inventory.Problems{{Message: "a running daemon refuses this: " + message, Remedy: remedy}})
+	}
 }

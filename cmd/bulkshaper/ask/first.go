@@ -1,0 +1,77 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"bulkshaper/shaper"
+)
+
+// SilentError says that nobody answered who was meant.
+type SilentError struct {
+	// Tried are the places, each with why not.
+	Tried []string
+	// Denied says that this user may not ask at a place, and who may; "" where that was not the reason. A daemon may well be there.
+	Denied string
+}
+
+// Error says where it was tried, and what to do where somebody else could ask.
+func (e *SilentError) Error() string {
+	text := "no daemon answers"
+	if len(e.Tried) > 0 {
+		text += " (" + strings.Join(e.Tried, "; ") + ")"
+	}
+	if e.Denied != "" {
+		text += "; " + e.Denied
+	}
+	return text
+}
+
+// First is the first of places at which the daemon of an interface answers ("" for whichever it is), and its status. The error is a
+// *SilentError.
+func First(ctx context.Context, places []*Daemon, iface string) (*Daemon, shaper.Status, error) {
+	silent := &SilentError{}
+	for _, d := range places {
+		s, err := d.Status(ctx)
+		switch {
+		case err != nil:
+			silent.Tried = append(silent.Tried, d.Name+": "+cause(err))
+			if errors.Is(err, fs.ErrPermission) && d.socket != "" {
+				silent.Denied = denied(d.socket)
+			}
+		case iface != "" && iface != s.Interface:
+			silent.Tried = append(silent.Tried, fmt.Sprintf("%s shapes %s, not %s", d.Name, s.Interface, iface))
+		default:
+			return d, s, nil
+		}
+	}
+	return nil, shaper.Status{}, silent
+}
+
+// denied is who may ask at a socket at which this user may not.
+func denied(socket string) string {
+	text := "this user may not ask at " + socket + ": run it as root"
+	info, err := os.Stat(socket)
+	if err != nil {
+		return text // the folder lets nobody else in, as systemd's /run/private of a DynamicUser=
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return text
+	}
+	if st.Gid == 0 || info.Mode().Perm()&0o020 == 0 {
+		return text
+	}
+	group := "gid " + strconv.Itoa(int(st.Gid))
+	if g, err := user.LookupGroupId(strconv.Itoa(int(st.Gid))); err == nil {
+		group = g.Name
+	}
+	return text + ", or as a member of group " + group
+}

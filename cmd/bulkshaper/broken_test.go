@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/cmd/bulkshaper/view"
+	"bulkshaper/shaper"
+)
+
+// TestExplainWhileFilesAreBroken: with a daemon it answers from what that holds, without one with what the kernel does; it says so, and what is
+// wrong, and ends with 2.
+func TestExplainWhileFilesAreBroken(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	edit(t, d.serverFile("app01"), "{")
+	eventually(t, "the refusal", func() bool { return d.status().LastReload.Result == shaper.ReloadFailure })
+	ask := func(says []string, args ...string) {
+		t.Helper()
+		r := d.run(d.args(append([]string{"explain"}, args...)...)...)
+		out := strings.Join(strings.Fields(r.stdout+r.stderr), " ")
+		for _, text := range append(says, "the files are broken", "app01.json") {
+			if !strings.Contains(out, text) {
+				t.Errorf("%q does not say %q:\n%s%s", args, text, r.stdout, r.stderr)
+			}
+		}
+		if r.code != exitWrong {
+			t.Errorf("%q: exit %d", args, r.code)
+		}
+	}
+	ask([]string{"owner hadoop14, cabinet b12 of nyc1, role hadoop_node", "not rule same-cabinet", "rule cross-cabinet", "class cross-cabinet 1:20, rate 204800kbit", "kernel cross-cabinet 1:20 by filter", "agrees",
+		"from what the daemon at " + d.dir}, "hadoop14")
+	ask([]string{"neither an address nor a server of the inventory that the daemon holds", "did you mean hadoop"}, "hadoop1")
+	d.kill()
+	ask([]string{"10.241.28.14 wanted not known: the files are broken, and no daemon answers", "kernel cross-cabinet 1:20 by filter", "held to 204800kbit", "from the kernel alone"}, "10.241.28.14")
+	ask([]string{"the name of a server cannot be looked up; give its address"}, "hadoop14")
+	ask([]string{"cross-cabinet 1:20", "8 destinations", "10.241.28.14/32", "what its filters lead here", "holds it to 204800kbit"}, "--class", "cross-cabinet")
+	ask([]string{"ask for single addresses meanwhile"}, "--between", "10.241.28.0/22")
+	var answers []view.Explanation
+	r := d.run(d.args("explain", "--format", "json", "10.241.28.14")...)
+	if err := json.Unmarshal([]byte(r.stdout), &answers); err != nil || len(answers) != 1 || answers[0].Kernel.ClassID != "1:20" || answers[0].Unplanned == "" || answers[0].Disagrees() {
+		t.Errorf("%v %+v", err, answers)
+	}
+	if r := d.run(d.args("explain", "hadoop14", "--class", "cross-cabinet")...); r.code != exitWrong || !strings.Contains(r.stderr, "one question at a time") {
+		t.Errorf("a name and a class: %+v", r)
+	}
+}
+
+// TestBesideABrokenConfig: what asks the daemon finds it by the run folder that the broken config still names, and says where it looks.
+func TestBesideABrokenConfig(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	good := read(t, d.config())
+	edit(t, d.config(), "run_dir: "+d.dir+"\n"+strings.Replace(good, "rate: 819200kbit", "rate: 5", 1))
+	for _, args := range [][]string{{"history"}, {"override", "list"}, {"status"}} {
+		r := d.run(append(args, "--config", d.config())...)
+		if r.code != exitDone || !strings.Contains(r.stderr, "the config") || !strings.Contains(r.stderr, "wrong") || args[0] != "status" && !strings.Contains(r.stderr, d.dir) {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	edit(t, d.config(), "run_dir: [\n")
+	for _, args := range [][]string{{"history"}, {"override", "list"}, {"confirm"}} {
+		r := d.run(append(args, "--config", d.config())...)
+		if r.code == exitDone || !strings.Contains(r.stderr, "the run folder is taken to be /run/bulkshaper; give --run-dir") {
+			t.Errorf("%q: %+v", args, r)
+		}
+		r = d.run(append(args, "--config", d.config(), "--run-dir", d.dir)...)
+		if strings.Contains(r.stderr, "is taken to be") || args[0] != "confirm" && r.code != exitDone {
+			t.Errorf("%q with --run-dir: %+v", args, r)
+		}
+	}
+}
+
+// asNobody has the command run as an ordinary user, by setpriv of util-linux.
+func asNobody(cmd *exec.Cmd) {
+	path, err := exec.LookPath("setpriv")
+	if err != nil {
+		cmd.Err = err
+		return
+	}
+	cmd.Args = append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = path
+}
+
+// TestWhoMayNotAskIsToldSo: permission denied is not "no daemon". As an ordinary user history and others say who may ask, and answer with what
+// they may read.
+func TestWhoMayNotAskIsToldSo(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	d.must(d.args("override", "cross-cabinet", "rate=50mbit", "--for", "1h")...)
+	for dir := d.dir; dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) { // nobody may go there
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(d.dir, "program") // the test's own lies where nobody may go
+	data, err := os.ReadFile(program)
+	if err == nil {
+		err = os.WriteFile(open, data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := func(args ...string) result {
+		return d.runWith(func(cmd *exec.Cmd) { cmd.Path = open; asNobody(cmd) }, d.args(append(args, "--allow-writable-by-others")...)...)
+	}
+	socket := filepath.Join(d.dir, ask.SocketName)
+	eventually(t, "a history is kept", func() bool { _, err := os.Stat(filepath.Join(d.dir, shaper.HistoryFile)); return err == nil })
+	denied := func(r result, remedy string) {
+		t.Helper()
+		if !strings.Contains(r.stdout+r.stderr, "permission denied") || !strings.Contains(strings.Join(strings.Fields(r.stdout+r.stderr), " "), "this user may not ask at "+socket+": run it as root"+remedy) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if r := nobody("history"); r.code != exitDone || !strings.Contains(r.stdout, "start") {
+		t.Errorf("history: %+v", r)
+	} else {
+		denied(r, "; this is")
+	}
+	denied(nobody("status"), "")
+	denied(nobody("override", "list"), "")
+	if err := os.Chown(socket, 0, 65533); err != nil {
+		t.Fatal(err)
+	}
+	denied(nobody("history"), ", or as a member of group ")
+	// In a folder that lets nobody in, as /run/private, the group is of no help.
+	if err := os.Chmod(d.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for dir := elsewhere; dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(elsewhere, "program"), data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := d.runWith(func(cmd *exec.Cmd) { cmd.Path = filepath.Join(elsewhere, "program"); asNobody(cmd) }, "history", "--run-dir", d.dir, "--interface", "eth1")
+	if r.code != exitFailed || !strings.Contains(r.stderr, "this user may not ask at "+socket+": run it as root") || strings.Contains(r.stderr, "group") {
+		t.Errorf("%+v", r)
+	}
+}
