@@ -15,7 +15,7 @@ import (
 // examplesOf are the examples of a command and of those below it, a line each.
 func examplesOf(c *cobra.Command) map[string][]string {
 	all := map[string][]string{}
-	if c.Runnable() && c.Parent() != nil {
+	if c.Runnable() && c.Name() != "completion" {
 		for _, line := range strings.Split(c.Example, "\n") {
 			if line = strings.TrimSpace(line); line != "" {
 				all[c.CommandPath()] = append(all[c.CommandPath()], line)
@@ -26,7 +26,7 @@ func examplesOf(c *cobra.Command) map[string][]string {
 		}
 	}
 	for _, below := range c.Commands() {
-		if below.Name() == "completion" || below.Name() == "help" || below.Hidden {
+		if below.Name() == "help" || below.Hidden {
 			continue // cobra's own, and those for the program itself
 		}
 		for path, lines := range examplesOf(below) {
@@ -101,6 +101,7 @@ func runExample(t *testing.T, line string) {
 			t.Fatal(err)
 		}
 	}
+	line, _, _ = strings.Cut(line, " # ")
 	command, pipe, piped := strings.Cut(line, " | ")
 	args := splitWords(command)[1:]
 	flag := func(names ...string) bool {
@@ -109,7 +110,7 @@ func runExample(t *testing.T, line string) {
 	for i, a := range args {
 		args[i] = strings.ReplaceAll(a, "/etc/bulkshaper", dir)
 	}
-	if !flag("version") {
+	if !flag("version", "completion") {
 		if flag("--interface") { // without a config the node is found by its address
 			h.Run(t, "ip", "address", "add", "10.241.29.27/16", "dev", "eth1")
 			args = append(args, "--link-rate", "10gbit")
@@ -135,7 +136,7 @@ func runExample(t *testing.T, line string) {
 		d.launch()
 	case flag("override") && flag("clear"):
 		h.must("override", "cross-cabinet", "rate=50mbit", "--for", "30m", "--config", config, "--run-dir", dir)
-	case !flag("apply", "plan", "check"):
+	case !flag("apply", "plan", "check", "completion"):
 		h.must("apply", "--config", config, "--run-dir", dir)
 	}
 	if flag("--watch") {

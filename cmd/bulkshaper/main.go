@@ -91,6 +91,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long: `bulkshaper gives the packets that this node sends their share of the link: servers in the same cabinet most of it, bulk
 servers in other cabinets little, priority roles and everybody else a class of their own. It reads who is who from the
 inventory, and puts HTB classes and u32 filters on the bulk interface.`,
+		Example: `  bulkshaper check     # what is wrong with config and inventory
+  bulkshaper plan      # what would change on this node
+  bulkshaper status    # how it is now`,
 		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -105,9 +108,22 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
 		clearCommand(), confirmCommand(), guardCommand(), overrideCommand(), historyCommand(), demoCommand(), versionCommand(), manCommand())
 	root.InitDefaultCompletionCmd()
+	completionExamples(root)
 	hideUnused(root)
 	usageErrors(root)
 	return root
+}
+
+// completionExamples gives the commands that cobra makes an example as all others have one.
+func completionExamples(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		for _, shell := range c.Commands() {
+			shell.Example = "  " + shell.CommandPath()
+		}
+	}
 }
 
 // usageErrors gives wrong arguments of c and its commands, and none where one is needed, their exit code.

@@ -233,6 +233,31 @@ func TestPageTells(t *testing.T) {
 	b.is("a daemon that is gone is told", "document.getElementById('state').textContent.startsWith('no answer since')")
 }
 
+// TestPageTellsTroubles: what waits, who fights over what, and which overrides are not followed, as the status does.
+func TestPageTellsTroubles(t *testing.T) {
+	s := serve(t, shape{classes: 4, servers: 300, troubled: true})
+	b := open(t)
+	for _, window := range []struct {
+		name          string
+		width, height int64
+	}{{"wide", 1280, 900}, {"phone", 390, 844}} {
+		b.see(s.URL, window.width, window.height, "dark")
+		for what, text := range map[string]string{
+			"that it is not in sync":   "The kernel is not as wanted: somebody keeps changing the shaping, so the repair waits until noon",
+			"over what":                "9 repairs since ",
+			"which object":             "of cross-cabinet 1:20: rate is 1mbit, wanted 2gbit (8 times)",
+			"who":                      "changed by process 4711 (tc). Stop what changes it",
+			"what waits":               "Not confirmed: an apply on eth1 waits for confirmation until noon",
+			"overrides in a bad state": "The overrides cannot be followed: read overrides: /run/bulkshaper/overrides.state: its mode 0666",
+		} {
+			b.is(what, "document.getElementById('notices').textContent.includes("+quoted(text)+")")
+		}
+		b.is("nothing sticks out at "+window.name, fits)
+		b.keep("troubled-" + window.name)
+	}
+	b.quiet(s.URL)
+}
+
 // TestPageCosts: what a page that is open asks of the daemon takes less than 1 % of a processor, with everything at its largest.
 func TestPageCosts(t *testing.T) {
 	s := serve(t, shape{classes: 40, servers: 100_000, warnings: 5000, long: true, override: true})

@@ -36,6 +36,7 @@ type shape struct {
 	classes, servers, warnings int
 	long                       bool // names of 60 characters
 	override, broken           bool
+	troubled                   bool
 }
 
 func longName(text string) string {
@@ -101,6 +102,21 @@ func (f fixedStore) Remove(gone []override.Override) error { return nil }
 type counting struct {
 	*shaper.Loop
 	begin time.Time
+	// troubled adds all that may be wrong to what the loop says.
+	troubled bool
+}
+
+func (c counting) Snapshot() shaper.Snapshot {
+	s := c.Loop.Snapshot()
+	if c.troubled {
+		now := time.Now()
+		s.InSync, s.Reason, s.Contended = false, "somebody keeps changing the shaping, so the repair waits until noon", true
+		s.Contention = &shaper.Contention{Since: now.Add(-time.Minute), Repairs: 9, Next: now.Add(time.Minute), By: []string{"process 4711 (tc)"},
+			Objects: []shaper.Meddled{{Object: "cross-cabinet 1:20", Why: "rate is 1mbit, wanted 2gbit", Times: 8, Last: now}}}
+		s.Unconfirmed = "an apply on eth1 waits for confirmation until noon"
+		s.OverridesError = "read overrides: /run/bulkshaper/overrides.state: its mode 0666 lets others write it"
+	}
+	return s
 }
 
 func (c counting) Stats(ctx context.Context) (tc.Stats, error) {
@@ -158,7 +174,7 @@ func serve(t *testing.T, s shape) *cluster {
 	if s.broken {
 		reload <- struct{}{}
 	}
-	source := counting{c.loop, time.Now().Add(-time.Hour)}
+	source := counting{c.loop, time.Now().Add(-time.Hour), s.troubled}
 	meter := shaper.NewMeter(source.Stats)
 	now, err := source.Stats(ctx)
 	if err != nil {
