@@ -16,11 +16,11 @@ func (l *Loop) hold(ctx context.Context, events <-chan tc.Event) {
 	if l.Hold == nil {
 		return
 	}
-	told, looked := false, time.Time{}
+	told, stale, looked := false, true, time.Time{}
 	for why := l.Hold(); why != ""; why = l.Hold() {
-		if time.Since(looked) >= holdLook {
+		if since := time.Since(looked); stale && since >= beat/4 || since >= holdLook {
 			l.lookHeld(ctx, why)
-			looked = time.Now()
+			stale, looked = false, time.Now()
 		}
 		if !told {
 			told = true
@@ -35,8 +35,8 @@ func (l *Loop) hold(ctx context.Context, events <-chan tc.Event) {
 			if !ok {
 				events = nil
 			}
-			looked = time.Time{} // something changed: look again
-			time.Sleep(settle)
+			stale = true
+			time.Sleep(settle) // one change makes several events
 		case <-time.After(beat / 4):
 		}
 	}

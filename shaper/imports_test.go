@@ -46,6 +46,9 @@ var forbidden = []struct {
 	{".", "github.com/spf13/", []string{"cmd"}, "flags are wiring"},
 	{".", "charm.land/", []string{"cmd/bulkshaper"}, "screens are for commands"},
 	{"cmd/bulkshaper/view", "bulkshaper/shaper/kernel", nil, "what is shown is given, not asked for"},
+	{"cmd/bulkshaper/ask", "bulkshaper/shaper/kernel", nil, "who asks the daemon does not look itself"},
+	{"cmd/bulkshaper/check", "github.com/spf13/", nil, "what is found out does not depend on how it was asked for"},
+	{"cmd/bulkshaper/explain", "github.com/spf13/", nil, "what is answered does not depend on how it was asked for"},
 	// What cmd/bench measures is the installed program and tc, and it is not installed itself.
 	{".", "os/exec", []string{"cmd/bench"}, "the program runs no other program"},
 	{".", "testing", []string{"shaper/kernel/kerneltest", "inventory/bound"}, "test helpers stay in test files"},
