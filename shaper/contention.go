@@ -28,6 +28,8 @@ const (
 	// maxMeddled bounds how many objects, and how many changers, are kept of one contention, mostMeddled how many are told.
 	maxMeddled  = 50
 	mostMeddled = 5
+	// mostChangers is less: of a script that runs tc again and again each run is another one.
+	mostChangers = 3
 )
 
 // Contention is who fights over the shaping: what was put right again and again, since when, and who changed it. The names of its fields
@@ -130,7 +132,7 @@ func (c *contention) told(now time.Time) *Contention {
 	t.Objects = t.Objects[:min(len(t.Objects), mostMeddled)]
 	recent := slices.SortedFunc(maps.Keys(c.by), func(a, b string) int { return cmp.Or(c.by[b].Compare(c.by[a]), strings.Compare(a, b)) })
 	for _, name := range recent {
-		if len(t.By) < mostMeddled && !c.by[name].Before(c.first.Add(-quiet)) {
+		if len(t.By) < mostChangers && !c.by[name].Before(c.first.Add(-quiet)) {
 			t.By = append(t.By, name)
 		}
 	}
@@ -141,7 +143,7 @@ func (c *contention) told(now time.Time) *Contention {
 func (c Contention) Words(location *time.Location) string {
 	var what []string
 	for _, m := range c.Objects {
-		text := words.Because(m.Object, m.Why)
+		text := words.Because(m.Object, shorter(m.Why))
 		if m.Times > 1 {
 			text += fmt.Sprintf(" (%d times)", m.Times)
 		}
@@ -155,6 +157,18 @@ func (c Contention) Words(location *time.Location) string {
 		text += "; changed by " + strings.Join(c.By, ", ")
 	}
 	return text
+}
+
+// shorter is a reason that lists many parameters with the first few of them.
+func shorter(why string) string {
+	const enough = 50
+	if len(why) <= 2*enough {
+		return why
+	}
+	if i := strings.Index(why[enough:], ", "); i >= 0 {
+		return why[:enough+i] + " and more"
+	}
+	return why
 }
 
 // Remedy is what a person can do about it.

@@ -79,7 +79,7 @@ func TestContentionNamesTheChangers(t *testing.T) {
 		c.note(now, "cross-cabinet 1:20", "rate is 1mbit")
 	}
 	told := c.told(now)
-	if told == nil || len(told.By) != mostMeddled || told.By[0] != "process 299 (tc)" {
+	if told == nil || len(told.By) != mostChangers || told.By[0] != "process 299 (tc)" {
 		t.Fatalf("%+v", told)
 	}
 	if len(told.Objects) != mostMeddled || told.Objects[0].Object != "cross-cabinet 1:20" || told.Objects[0].Times != 200 {
@@ -90,6 +90,10 @@ func TestContentionNamesTheChangers(t *testing.T) {
 	}
 	if text := told.Words(time.UTC); !strings.Contains(text, "200 repairs since ") || !strings.Contains(text, "cross-cabinet 1:20: rate is 1mbit (200 times)") || !strings.Contains(text, "process 299 (tc)") {
 		t.Error(text)
+	}
+	long := shorter("rate is 1mbit, wanted 204800kbit, ceil is 1mbit, wanted 204800kbit, burst is 1600 bytes, wanted 1585, quantum is 12500")
+	if long != "rate is 1mbit, wanted 204800kbit, ceil is 1mbit, wanted 204800kbit and more" && long != "rate is 1mbit, wanted 204800kbit, ceil is 1mbit and more" {
+		t.Errorf("shorter: %s", long)
 	}
 	if c.told(now.Add(time.Hour)) != nil {
 		t.Error("it is told an hour later")

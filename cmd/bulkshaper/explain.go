@@ -11,6 +11,7 @@ import (
 	"bulkshaper/cmd/bulkshaper/explain"
 	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/cmd/bulkshaper/view"
+	"bulkshaper/inventory"
 	"bulkshaper/shaper/config"
 )
 
@@ -123,12 +124,10 @@ func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken er
 	o := explain.RestOptions{Interface: salvaged.Interface, Classes: salvaged.Classes, Kernel: asked.kernel}
 	place := f.place()
 	from := "the kernel alone"
-	if node := *f.keys.single["node"]; node == "" { // of another node this one's daemon and kernel say nothing
-		if d, status, err := place.ask(c.Context()); err == nil {
-			o.Find, o.Status, from = d.Find, &status, "what "+d.Name+" holds"
-		}
-	} else {
-		return broken
+	// Of another node the daemon of this one says nothing.
+	node := inventory.CanonicalName(*f.keys.single["node"])
+	if d, status, err := place.ask(c.Context()); err == nil && (node == "" || node == status.Node) {
+		o.Find, o.Status, from = d.Find, &status, "what "+d.Name+" holds"
 	}
 	if o.Find == nil && (!asked.kernel || o.Interface == "") {
 		return broken
