@@ -72,11 +72,10 @@ test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real 
 FUZZERS = grep -rnoE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func |\1 |' | sort -u | grep -E '$(or $(FUZZ),.)'
 
 .PHONY: fuzz
-fuzz: ## every fuzzer for FUZZTIME each (default 30s); FUZZ=Config only those that are called so
+fuzz: ## every fuzzer for FUZZTIME each (default 30s), JOBS at once (default 1); FUZZ=Config only those that are called so
 	@$(FUZZERS) >/dev/null || { echo 'no fuzzer is called $(FUZZ)'; exit 1; }
-	@failed=; while read -r package name; do echo "== $$package $$name"; \
-	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),30s) $$package </dev/null || failed="$$failed $$name"; \
-	done < <($(FUZZERS)); [ -z "$$failed" ] || { echo "failed:$$failed; the inputs are in testdata/fuzz of their packages: mend, and commit them"; exit 1; }
+	@$(FUZZERS) | xargs -P $(or $(JOBS),1) -L 1 bash -c 'out=$$($(GO) test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(or $(FUZZTIME),30s) $(if $(JOBS),-parallel 1) "$$0" 2>&1 </dev/null); \
+	  code=$$?; echo "== $$0 $$1"; echo "$$out"; exit $$code' || { echo 'an input that fails is in testdata/fuzz of its package: mend, and commit it'; exit 1; }
 
 .PHONY: fuzz-list
 fuzz-list: ## the fuzzers, with their packages
@@ -84,7 +83,7 @@ fuzz-list: ## the fuzzers, with their packages
 
 .PHONY: fuzz-short
 fuzz-short: ## every fuzzer for FUZZCOUNT inputs of the engine's own (default 1000), as part of test
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=$(or $(FUZZCOUNT),1000)x
+	@$(MAKE) --no-print-directory fuzz JOBS=2 FUZZTIME=$(or $(FUZZCOUNT),1000)x
 
 .PHONY: bench
 bench: build ## the figures that bulkshaper is judged by, each with its baseline (needs root and iproute2); JSON=FILE writes them as JSON too

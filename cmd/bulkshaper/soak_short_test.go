@@ -4,6 +4,6 @@ package main
 
 // How long the soak of each layout is.
 const (
-	soakEdits   = 150
+	soakEdits   = 60
 	soakWindows = 6
 )
