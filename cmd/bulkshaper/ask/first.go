@@ -62,16 +62,20 @@ func denied(socket string) string {
 	if err != nil {
 		return text // the folder lets nobody else in, as systemd's /run/private of a DynamicUser=
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return text
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		text += groupText(st.Gid, info.Mode())
 	}
-	if st.Gid == 0 || info.Mode().Perm()&0o020 == 0 {
-		return text
+	return text
+}
+
+// groupText names the group whose members may ask, where that is one that people are in.
+func groupText(gid uint32, mode fs.FileMode) string {
+	if gid == 0 || mode.Perm()&0o020 == 0 {
+		return ""
 	}
-	group := "gid " + strconv.Itoa(int(st.Gid))
-	if g, err := user.LookupGroupId(strconv.Itoa(int(st.Gid))); err == nil {
+	group := "gid " + strconv.Itoa(int(gid))
+	if g, err := user.LookupGroupId(strconv.Itoa(int(gid))); err == nil {
 		group = g.Name
 	}
-	return text + ", or as a member of group " + group
+	return ", or as a member of group " + group
 }
