@@ -39,6 +39,35 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestTakeoverForTcBatch feeds the plan of a takeover in place to the real tc: what stands then is what apply makes.
+func TestTakeoverForTcBatch(t *testing.T) {
+	t.Parallel()
+	h, other := newHost(t), newHost(t)
+	script := read(t, filepath.Join(incident, "hand-written.tc"))
+	for _, h := range []*host{h, other} {
+		if err := h.TCBatch(script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := h.must("plan", "--takeover", "--format", "tc", "--config", incidentConfig())
+	if err := h.TCBatch(lines); err != nil {
+		t.Fatalf("%v\n%s", err, lines)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(h.must("plan", "--format", "tc", "--config", incidentConfig())), "\n") {
+		if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "class change ") { // tc cuts bursts to whole microseconds
+			t.Errorf("after tc -batch there is still to do: %s", line)
+		}
+	}
+	other.must("apply", "--takeover", "--config", incidentConfig())
+	by, applied := fmt.Sprint(shownFilters(h.TC("filter", "show", "dev", "eth1", "parent", "1:"))), fmt.Sprint(shownFilters(other.TC("filter", "show", "dev", "eth1", "parent", "1:")))
+	if by != applied {
+		t.Errorf("tc -batch made\n%s\napply makes\n%s", by, applied)
+	}
+	if left := h.TC("filter", "show", "dev", "eth1", "parent", "1:"); strings.Contains(left, "pref 49") {
+		t.Errorf("prefs by hand are left:\n%s", left)
+	}
+}
+
 // TestDaemonRefusesAForeignRoot at its first contact ends, touches nothing, and takes it where it may.
 func TestDaemonRefusesAForeignRoot(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,9 @@
 // Everything is recognised in the observed tree itself (see Ownership). Under our root, u32 filters at our prefs and classes with
 // our mark are ours; the rest stays, and Changes.Foreign names it.
 //
+// A root htb 1: without our mark is somebody else's. With leave to take it over (Options.Takeover) it is one more state to start from: see
+// takeover.go. Any other root, and one that cannot become ours, is set up again.
+//
 // # Layouts
 //
 // In layout list filters are compared as lists, a pref for each prefix length. In layout hash the tree that stands is read from what

@@ -138,6 +138,6 @@ func (c *comparison) takenOver(maker string) string {
 		kept = fmt.Sprintf("its classes %s stay with their counters and are changed in place; ", kept)
 	}
 	return fmt.Sprintf("the root qdisc %s (probably %s) becomes ours and is not set up again; %sits filters (%d) go when ours are there; "+
-		"last of all the classes get queues of ours, when nothing waits in the old ones or some seconds have passed",
+		"last of all the classes get queues of ours, when nothing waits in the old ones or some seconds have passed. What made it must not run again",
 		rootText(c.root), maker, kept, filters)
 }
