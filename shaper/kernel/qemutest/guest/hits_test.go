@@ -4,6 +4,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,7 +18,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel"
+	"bulkshaper/shaper/kernel/kerneltest"
+	"bulkshaper/shaper/u32"
 )
 
 // metrics reads bulkshaper_rule_matched_packets_total, by rule.
@@ -117,6 +121,31 @@ func TestRuleMatches(t *testing.T) {
 	want("after a restart", 0, 0, 0, 0)
 	h.Send(t, sameCabinet, 6)
 	want("counted again", 6, 0, 0, 0)
+
+	config, err := os.ReadFile(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acks := strings.Replace(string(config), "classes:\n", "classes:\n  acks: {id: 40, rate: 30mbit}\n", 1) + "\nack_class: acks\n"
+	if err := errors.Join(os.WriteFile(h.config+"~", []byte(acks), 0o644), os.Rename(h.config+"~", h.config)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if out, code := h.try("explain", sameCabinet.String()); code != 0 || !strings.Contains(out, "acks 1:40") {
+			return out
+		}
+		return ""
+	})
+	ack, protocol := u32.Ack(sameCabinet)
+	h.SendFrame(t, kerneltest.EthernetFrame(uint16(protocol), ack), 9)
+	h.Send(t, sameCabinet, 1)
+	eventually(t, func() string {
+		got, err := h.metrics(address)
+		if err == nil && got[shaper.AckRule] == "9" && got["same-cabinet"] == "7" {
+			return ""
+		}
+		return fmt.Sprintf("9 acknowledgements: %v, %v", got, err)
+	})
 }
 
 // Counters that grow from one reading to the next do not look like a change: the state is read under traffic without an error.
