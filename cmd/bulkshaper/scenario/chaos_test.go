@@ -78,8 +78,8 @@ func (n *node) cmdChaos(ts *testscript.TestScript, args []string) error {
 			deed := deeds[r.IntN(len(deeds))]
 			done = append(done, deed)
 			n.do(deed)
-			if strings.Contains(deed, "netns") {
-				// On an interface that is new the first root counts: what somebody puts there before ours is not ours to take.
+			if strings.Contains(deed, "netns") || strings.Contains(deed, " name ") {
+				// On an interface that is new, or was away under another name, the first root counts: what somebody puts there before ours is not ours to take.
 				if err := n.await("the new interface shaped", func() (bool, string) {
 					shown := n.show()
 					return strings.Contains(shown, "qdisc htb 1: root"), shown
