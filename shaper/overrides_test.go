@@ -202,6 +202,8 @@ func TestOverrideThatTheConfigForbids(t *testing.T) {
 }
 
 // TestOverrideStoreTrouble: what cannot be read changes nothing and is told once; what cannot be removed ends all the same.
+//
+// PROMISES.md: The overrides of the run folder cannot be read, or others could have written them
 func TestOverrideStoreTrouble(t *testing.T) {
 	s := &shelf{full: errors.New("read-only file system")}
 	run(t, withShelf(s), func(b *bench) {

@@ -361,6 +361,8 @@ func openTerminal(t *testing.T) (master, terminal *os.File) {
 }
 
 // TestConfirmAndDaemon: beside a daemon there is nothing to confirm; one that starts in between waits for the outcome.
+//
+// PROMISES.md: A daemon is started while an `apply --confirm` waits
 func TestConfirmAndDaemon(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t)

@@ -193,6 +193,8 @@ func TestTwoDaemons(t *testing.T) {
 
 // TestSecondDaemonWithTheSameRunFolder ends at once and says who has it, before it changes anything; when the first is killed the next one
 // takes its place. A run folder that cannot be written keeps nobody from shaping.
+//
+// PROMISES.md: A second daemon is started with the same run folder
 func TestSecondDaemonWithTheSameRunFolder(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t)
