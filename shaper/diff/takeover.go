@@ -29,7 +29,42 @@ func (c *comparison) refusal() string {
 	if why := c.mustRebuild(); why != "" {
 		return why
 	}
+	if why := c.noRoom(); why != "" {
+		return why
+	}
 	return c.otherMeaning()
+}
+
+// maxRoots is how many u32 prefs and tables that it numbers itself the kernel has ids for, on one qdisc. Beyond, it takes the pref and
+// gives it the table of another.
+const maxRoots = 0x7ff
+
+// noRoom finds that our prefs do not fit beside those that stand, and both have to stand for a moment.
+func (c *comparison) noRoom() string {
+	tables, prefs := map[uint32]bool{}, map[uint16]bool{}
+	for _, f := range c.have.Filters {
+		if id := f.Handle.Table(); f.Kind == tc.KindU32 && id >= 0x800 {
+			tables[id] = true
+		}
+	}
+	need := func(f tc.Filter) {
+		if len(c.byPref[f.Pref]) == 0 {
+			prefs[f.Pref] = true
+		}
+	}
+	for _, f := range c.want.Filters {
+		need(f.Filter)
+		for _, tag := range c.want.Tags {
+			if f.Protocol.IsTag() {
+				break
+			}
+			need(plan.BehindTag(f.Filter, tag))
+		}
+	}
+	if len(tables)+len(prefs) <= maxRoots {
+		return ""
+	}
+	return fmt.Sprintf("%d u32 prefs stand, and the kernel has no ids for %d of ours beside them: it has %d", len(tables), len(prefs), maxRoots)
 }
 
 // otherMeaning finds a class that, but for its id, has nothing in common with the wanted one: destinations are sent to it now, and none of

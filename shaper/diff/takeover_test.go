@@ -250,6 +250,15 @@ func TestTakeoverKeeps(t *testing.T) {
 	}
 }
 
+// many are so many filters, each at a pref of its own.
+func many(prefs int) []tc.Op {
+	ops := []tc.Op{add(class(0x100, tc.Root))}
+	for i := range prefs {
+		ops = append(ops, add(node(uint16(autoPref-i), 0, 0x800, netip.AddrFrom4([4]byte{10, 7, byte(i >> 8), byte(i)}).String()+"/32", id(0x100))))
+	}
+	return ops
+}
+
 // TestTakeoverNotInPlace: where it is not possible the reason is told, and the root set up again.
 func TestTakeoverNotInPlace(t *testing.T) {
 	nested := class(0x10, id(1))
@@ -268,8 +277,9 @@ func TestTakeoverNotInPlace(t *testing.T) {
 			"a basic filter of protocol ip stands at pref 12000, which is ours"},
 		"another meaning": {rootOf(tc.KindHTB, 1), []tc.Op{add(class(0x10, tc.Root)), add(class(0x20, tc.Root)), add(node(3, 0, 1, "10.0.0.7/32", id(0x10))), add(node(4, 0, 1, "10.0.0.1/32", id(0x20)))},
 			"class 1:10 (c10) has been something else: 10.0.0.7/32 is sent there, for one, and belongs to c20"},
-		"another kind": {rootOf("mq", 0x8001), nil, ""},
-		"YARN":         {rootOf(tc.KindHTB, 0x42), nil, ""},
+		"very many prefs": {rootOf(tc.KindHTB, 1), many(2043), "2043 u32 prefs stand, and the kernel has no ids for 5 of ours beside them: it has 2047"},
+		"another kind":    {rootOf("mq", 0x8001), nil, ""},
+		"YARN":            {rootOf(tc.KindHTB, 0x42), nil, ""},
 	} {
 		k := fakekernel.New(link)
 		k.TakeRoot(c.root)

@@ -146,7 +146,7 @@ func anyOp(r *rapid.T, k *fakekernel.Kernel) tc.Op {
 	}
 	minor := rapid.SampledFrom([]uint16{0x10, 0x11, 0x12, 0x20, 0x100}).Draw(r, "class")
 	verb := rapid.SampledFrom([]tc.Verb{tc.Add, tc.Add, tc.Change, tc.Delete}).Draw(r, "verb")
-	switch rapid.SampledFrom([]string{"class", "qdisc", "node", "node", "standing", "standing", "table", "link"}).Draw(r, "object") {
+	switch rapid.SampledFrom([]string{"class", "qdisc", "node", "node", "standing", "standing", "table", "link", "pref"}).Draw(r, "object") {
 	case "class":
 		c := class(minor, rapid.SampledFrom([]tc.Handle{tc.Root, id(0x10), id(0x11), id(0x12), id(0x99)}).Draw(r, "parent"))
 		c.Prio = rapid.Uint32Range(0, 9).Draw(r, "prio")
@@ -171,6 +171,10 @@ func anyOp(r *rapid.T, k *fakekernel.Kernel) tc.Op {
 				verb = tc.Delete
 			}
 			return tc.Op{Verb: verb, Object: f}
+		}
+	case "pref":
+		if rapid.IntRange(0, 3).Draw(r, "all of it") == 0 {
+			return tc.Op{Verb: tc.Delete, Object: tc.Pref{Parent: id(0), Number: pref(r), Protocol: tc.ProtocolIP, Kind: tc.KindU32}}
 		}
 	case "table":
 		f := tc.Filter{Parent: id(0), Pref: pref(r), Protocol: tc.ProtocolIP, Kind: tc.KindU32, Divisor: rapid.SampledFrom([]uint32{1, 3, 4, 256}).Draw(r, "divisor"),
