@@ -94,7 +94,7 @@ func (h *host) grows(device string, f func()) map[string]int {
 func (h *host) daemon(args ...string) (log *bytes.Buffer, process *exec.Cmd) {
 	h.t.Helper()
 	log = &bytes.Buffer{}
-	cmd := h.Command("/bin/bulkshaper", append([]string{"run", "--config", h.config, "--run-dir", filepath.Dir(h.config)}, args...)...)
+	cmd := h.Command("/bin/bulkshaper", append([]string{"run", "--config", h.config, "--run-dir", h.runDir()}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	var err error
 	h.Do(func() { err = cmd.Start() })
@@ -110,6 +110,8 @@ func (h *host) daemon(args ...string) (log *bytes.Buffer, process *exec.Cmd) {
 	})
 	return log, cmd
 }
+
+func (h *host) runDir() string { return filepath.Dir(h.config) }
 
 // eventually waits for a condition, which says what is missing or "".
 func eventually(t *testing.T, missing func() string) {
