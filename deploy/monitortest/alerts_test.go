@@ -40,10 +40,10 @@ func TestWatchedCluster(t *testing.T) {
 	w := startCluster(t)
 	p := startPrometheus(w)
 
-	// Well: traffic in its class, and a scrape a second.
+	// Well: traffic in its class.
 	w.send("hadoop05", "10.1.13.14:9", 40)
 	w.send("hadoop05", "10.1.12.13:9", 20)
-	eventually(t, "a quarter of a minute of scrapes of all daemons", func() error {
+	eventually(t, "half a minute of scrapes of all daemons", func() error {
 		n, err := p.one(t, `count(count_over_time(bulkshaper_in_sync{cluster="lab"}[1m]) >= 15)`)
 		if err == nil && n != 5 {
 			err = fmt.Errorf("of %v nodes", n)

@@ -113,7 +113,7 @@ func TestDashboardPanels(t *testing.T) {
 			t.Errorf("%s: the first threshold has a value, so there is no colour below it", p.Title)
 		}
 	}
-	if want := []string{"Now", "Cabinets", "Classes", "Node by node", "Daemon and inventory"}; !slices.Equal(rows, want) {
+	if want := []string{"Now", "Clusters", "Cabinets", "Classes", "Node by node", "Daemon and inventory"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
 }

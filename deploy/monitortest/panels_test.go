@@ -25,7 +25,7 @@ func chosen(expr string, choice map[string]string) string {
 
 // choice is what a person chose, all of the rest; names are as Grafana writes several: (a|b).
 func choice(names map[string]string) map[string]string {
-	all := map[string]string{"cluster": ".*", "datacenter": ".*", "cabinet": ".*", "node": ".*", "class": ".*", "__rate_interval": "10s"}
+	all := map[string]string{"cluster": ".*", "datacenter": ".*", "cabinet": ".*", "node": ".*", "class": ".*", "__rate_interval": "20s"}
 	maps.Copy(all, names)
 	return all
 }
@@ -168,6 +168,9 @@ func checkTroubled(t *testing.T, p *scraper) {
 			if got := value(t, answers, where, nil); got != want {
 				return fmt.Errorf("%s: %v, want %v", where, got, want)
 			}
+		}
+		if all, well := value(t, answers, "Nodes in sync, by cluster B", nil), value(t, answers, "Nodes in sync, by cluster A", nil); all != 4 || well < 3 {
+			return fmt.Errorf("%v of %v nodes are in sync", well, all)
 		}
 		if got := value(t, answers, "In the default class A", map[string]string{"node": "hadoop02"}); !(got > 0.5) {
 			return fmt.Errorf("%v of what hadoop02 sends is in the default class", got)
