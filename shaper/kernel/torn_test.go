@@ -13,14 +13,14 @@ import (
 // PROMISES.md: The kernel's tables change while they are read
 func TestAMarkedDumpIsTorn(t *testing.T) {
 	const port, seq = 4242, 17
-	end := []byte{0, 0, 0, 0}
 	for marked := range 4 { // 3: none is
 		d := dumping{port: port, seq: seq, visit: func([]byte) error { return nil }}
 		for i := range 3 {
-			typ, flags, body := uint16(unix.RTM_NEWLINK), uint16(unix.NLM_F_MULTI), make([]byte, unix.SizeofIfInfomsg)
+			typ, flags, body := uint16(unix.RTM_NEWLINK), uint16(unix.NLM_F_MULTI), make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
 			if i == 2 {
-				typ, body = unix.NLMSG_DONE, end
+				typ, body = unix.NLMSG_DONE, make([]byte, unix.SizeofNlMsghdr+4)
 			}
+			body[0] = byte(len(body))
 			if i == marked {
 				flags |= unix.NLM_F_DUMP_INTR
 			}
