@@ -89,6 +89,15 @@ func newFleet(t *testing.T, vars ...string) *fleet {
 	if err := os.WriteFile(filepath.Join(work, "hosts.yml"), []byte(hosts), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // before the nodes power off, which would wait for whom somebody is still connected to
+		sockets, err := filepath.Glob(filepath.Join(work, "cp", "*"))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, socket := range sockets {
+			_, _ = try("ssh", "-o", "ControlPath="+socket, "-O", "exit", "node") // it may have ended
+		}
+	})
 	return f
 }
 
@@ -181,10 +190,9 @@ func (f *fleet) shaping(t *testing.T, name string) string {
 	return fmt.Sprint(classes) + "\n" + c.run(t, "bash", "-c", "tc qdisc show dev eth1; tc class show dev eth1; tc filter show dev eth1")
 }
 
-// debOf builds the package of a version.
-func debOf(t *testing.T, version string) string {
+// debOf builds the package of a version into a folder.
+func debOf(t *testing.T, dir, version string) string {
 	t.Helper()
-	dir := t.TempDir()
 	c := exec.Command("../../deploy/package/build", dir)
 	c.Env = append(os.Environ(), "VERSION="+version, "ARCHS="+runtime.GOARCH, "FORMATS=deb")
 	if out, err := c.CombinedOutput(); err != nil {

@@ -3,6 +3,8 @@
 package systemtest
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -122,14 +124,26 @@ func TestRollOut(t *testing.T) {
 		}
 	})
 
-	step("the next version comes as a package", func(t *testing.T) {
-		deb := debOf(t, "v9.1.0")
+	deb := debOf(t, f.shared, "v9.1.0")
+	step("the next version comes as a package, by a URL", func(t *testing.T) {
 		before := map[string]string{}
 		for _, name := range f.names {
 			before[name] = f.shaping(t, name)
+			f.nodes[name].run(t, "systemd-run", "--unit=web", "python3", "-m", "http.server", "--directory", "/srv", "8000")
 		}
-		f.vars = append([]string{"bulkshaper_package=" + deb}, f.vars[1:]...)
-		f.rolls(t)
+		text, err := os.ReadFile(deb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(text)
+		others := f.vars[1:]
+		f.vars = append([]string{"bulkshaper_package=http://127.0.0.1:8000/" + filepath.Base(deb)}, others...)
+		f.stops(t, "give bulkshaper_package_checksum")
+		f.stops(t, "did not match", "-e", "bulkshaper_package_checksum=sha256:"+strings.Repeat("0", 64))
+		right := fmt.Sprintf("bulkshaper_package_checksum=sha256:%x", sum)
+		f.rolls(t, "-e", right, "--check", "--limit", "hadoop13")
+		f.rolls(t, "-e", right)
+		f.vars = append([]string{"bulkshaper_package=" + deb}, others...) // the same from here
 		for _, name := range f.names {
 			c := f.nodes[name]
 			c.active(t)
@@ -157,7 +171,7 @@ func TestRollOut(t *testing.T) {
 		before := f.states(t)
 		undo(t, config)
 		setRate(t, "100") // no unit
-		f.stops(t, "config.yaml")
+		f.stops(t, `config.yaml:14:class cross-cabinet: rate "100" has no unit; write 100mbit`)
 		f.same(t, before, f.names...)
 	})
 
