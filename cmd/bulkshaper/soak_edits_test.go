@@ -62,6 +62,13 @@ func newSoaked(t *testing.T, layout string, random *rand.Rand) *soaked {
 		return net.Dial("unix", filepath.Join(s.dir, ask.SocketName))
 	}}}
 	t.Cleanup(s.client.CloseIdleConnections)
+	eventually(t, "an answer", func() bool { // it may be ready before it answers
+		response, err := s.client.Get("http://daemon/-/healthy")
+		if err == nil {
+			response.Body.Close()
+		}
+		return err == nil
+	})
 	return s
 }
 
