@@ -48,7 +48,7 @@ func (c *comparison) sortFilters() {
 		if _, seen := counts[g]; !seen {
 			order, counts[g] = append(order, g), 0
 		}
-		if f.Kind != tc.KindU32 || f.IsNode() {
+		if isFilter(f) {
 			counts[g]++
 		}
 	}
@@ -60,6 +60,9 @@ func (c *comparison) sortFilters() {
 		c.foreign = append(c.foreign, fmt.Sprintf("%s filters of protocol %s at pref %d (%d)", g.kind, g.protocol, g.pref, counts[g]))
 	}
 }
+
+// isFilter tells filters from hash tables, and from the entry of the pref itself, which other kinds than u32 show as well.
+func isFilter(f *tc.Filter) bool { return f.IsNode() || f.Kind != tc.KindU32 && f.Handle != 0 }
 
 // sorted is filters by pref and handle; those of one handle stay in their order. Those at the prefs of layout hash, of which there may
 // be very many, come first and as they are: package layout sorts them.

@@ -163,16 +163,21 @@ func (c *comparison) takenOver(maker string) string {
 	}
 	filters := 0
 	for _, f := range c.have.Filters {
-		if _, own := plan.OwnPref(f.Pref); !own && (f.Kind != tc.KindU32 || f.IsNode()) {
+		if _, own := plan.OwnPref(f.Pref); !own && isFilter(&f) {
 			filters++
 		}
+	}
+	sorted := fmt.Sprintf("its filters (%d) go when ours are there", filters)
+	if filters == 0 {
+		sorted = "no filters stand there, so if rules of iptables or nftables put packets into its classes (CLASSIFY, meta priority), take them out: " +
+			"those win over filters"
 	}
 	if kept == "" {
 		kept = "none of its classes stays; "
 	} else {
 		kept = fmt.Sprintf("its classes %s stay with their counters and are changed in place; ", kept)
 	}
-	return fmt.Sprintf("the root qdisc %s (probably %s) becomes ours and is not set up again; %sits filters (%d) go when ours are there; "+
+	return fmt.Sprintf("the root qdisc %s (probably %s) becomes ours and is not set up again; %s%s; "+
 		"last of all the classes get queues of ours, when nothing waits in the old ones or some seconds have passed. What made it must not run again",
-		rootText(c.root), maker, kept, filters)
+		rootText(c.root), maker, kept, sorted)
 }

@@ -289,6 +289,13 @@ func TestTakeoverNotInPlace(t *testing.T) {
 			t.Errorf("%s: %q, %q", name, changes.Rebuild, changes.Takeover)
 		}
 	}
+	// A tree without filters may be filled by rules that beat them.
+	empty := fakekernel.New(link)
+	empty.TakeRoot(rootOf(tc.KindHTB, 1))
+	meddle(t, empty, add(class(0x100, tc.Root)))
+	if changes := reconcile(t, empty, base().plan(t), diff.Options{Takeover: true}); !strings.Contains(changes.Takeover, "CLASSIFY") {
+		t.Errorf("%q", changes.Takeover)
+	}
 	// A class that is right for one destination is not another one for the sake of the rest, and the default class is what it is.
 	k := fakekernel.New(link)
 	k.TakeRoot(rootOf(tc.KindHTB, 1))

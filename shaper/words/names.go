@@ -155,7 +155,8 @@ func isAck(f tc.Filter) bool { return f.Pref == plan.PrefAckIPv4 || f.Pref == pl
 // isTaggedProtocol tells whether f is one of those or of the control class behind a VLAN tag.
 func isTaggedProtocol(f tc.Filter) bool {
 	_, isDestination := f.Destination()
-	return f.Protocol.IsTag() && f.Link == 0 && !isDestination
+	_, own := plan.OwnPref(f.Pref)
+	return own && f.Protocol.IsTag() && f.Link == 0 && !isDestination
 }
 
 func (n *Names) filter(f tc.Filter) string {

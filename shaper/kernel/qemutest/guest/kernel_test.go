@@ -196,3 +196,53 @@ func TestOtherDevices(t *testing.T) {
 		})
 	}
 }
+
+// TestTakeoverOfOtherKinds: the incident's tree by hand, with filters of every kind that this kernel has, becomes ours without the root being
+// set up again.
+func TestTakeoverOfOtherKinds(t *testing.T) {
+	h := newHost(t)
+	script, err := os.ReadFile("/src/testdata/incident/hand-written.tc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.TCBatch(string(script)); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"protocol ip pref 5 handle 6 fw flowid 1:20",
+		"protocol all pref 7 u32 match ip dst 192.0.2.99/32 flowid 1:10",
+		"protocol ip pref 8 flower dst_ip 192.0.2.98 flowid 1:10",
+		"protocol ip pref 11 u32 match ip dport 80 0xffff police rate 1mbit burst 10k drop flowid 1:20",
+		"protocol ip pref 12 u32 match ip dport 81 0xffff action ok flowid 1:20",
+		"protocol 802.1q pref 16 u32 match u32 0 0 flowid 1:20",
+		"protocol all pref 60000 matchall flowid 1:20", // what nothing else matches
+		"protocol all pref 60001 basic flowid 1:10",
+	} {
+		h.TC(append(strings.Fields("filter add dev eth1 parent 1:"), strings.Fields(line)...)...)
+	}
+	old := h.grows("eth1", func() { h.Send(t, stranger, 4) })
+	if old["1:20"] != 4 {
+		t.Fatalf("4 packets to %s: %v", stranger, old)
+	}
+	if out := h.must("plan", "--takeover"); !strings.Contains(out, "TAKEOVER in place") || !strings.Contains(out, "filters (29)") {
+		t.Errorf("plan:\n%s", out)
+	}
+	before := h.packets("eth1")
+	h.must("apply", "--takeover")
+	h.nothingLeft()
+	for class, n := range before {
+		if now := h.packets("eth1")[class]; now < n {
+			t.Errorf("class %s began anew: %d packets, before %d", class, now, n)
+		}
+	}
+	for line := range strings.Lines(h.TC("filter", "show", "dev", "eth1", "parent", "1:")) {
+		if f := strings.Fields(line); f[0] == "filter" && len(f[4]) != 5 || strings.Contains(line, "pref 49") || strings.Contains(line, "pref 60000") {
+			t.Errorf("left: %s", line)
+		}
+	}
+	for address, class := range map[netip.Addr]string{sameCabinet: "1:10", crossCabinet: "1:20", nameNode: "1:100", stranger: "1:100"} {
+		if got := h.grows("eth1", func() { h.Send(t, address, 4) }); len(got) != 1 || got[class] != 4 {
+			t.Errorf("4 packets to %s: %v, want them in %s", address, got, class)
+		}
+	}
+}
