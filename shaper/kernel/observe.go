@@ -114,7 +114,12 @@ func (k *Kernel) readState(decode bool) (tc.State, uint64, error) {
 		if o.Index != link.Index || o.Chain != 0 || pref {
 			return nil
 		}
-		o.Fingerprint(&h)
+		if place := o; o.Kind != tc.KindU32 { // of other kinds only that is read, and what is in them may change all the time
+			place.Options = nil
+			place.Fingerprint(&h)
+		} else {
+			o.Fingerprint(&h)
+		}
 		n, counted, err := o.Hits()
 		if counted && !counts { // tables come first, and have none
 			counts, hits = true, slices.Grow(hits, cap(s.Filters))

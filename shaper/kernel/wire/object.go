@@ -93,21 +93,30 @@ func (o Object) Fingerprint(h io.Writer) {
 	}
 }
 
-// withoutCounters is the options of a u32 filter without TCA_U32_PCNT, which many kernels do not have: then they are returned as they
-// are.
+// withoutCounters is the options of a u32 filter without what counts: TCA_U32_PCNT, which many kernels do not have, and what is in actions
+// and policers, which tell since when they have been there. Where there is nothing of that they are returned as they are.
 func withoutCounters(options []byte) []byte {
+	var kept []byte
+	from := 0 // of what is not yet in kept
 	for b, at := options, 0; len(b) >= unix.SizeofRtAttr; {
 		size := align(int(native.Uint16(b)))
 		if size < unix.SizeofRtAttr || size > len(b) {
 			break
 		}
-		if native.Uint16(b[2:])&typeMask == u32Counters {
-			rest := append([]byte{}, options[:at]...)
-			return append(rest, b[size:]...)
+		switch native.Uint16(b[2:]) & typeMask {
+		case u32Counters:
+			kept = append(kept, options[from:at]...)
+			from = at + size
+		case u32Act, u32Police:
+			kept = append(kept, options[from:at+unix.SizeofRtAttr]...)
+			from = at + size
 		}
 		b, at = b[size:], at+size
 	}
-	return options
+	if from == 0 {
+		return options
+	}
+	return append(kept, options[from:]...)
 }
 
 // kindOf is cString without a copy for the kinds that come by the thousand.

@@ -317,6 +317,16 @@ func TestFingerprint(t *testing.T) {
 		o.Options = appendUint64(o.Options, u32Counters, hits)
 		return o
 	}
+	acting := func(typ uint16, age byte, class tc.Handle) Object { // how long an action has been there is in it
+		o := u32(1, class)
+		o.Options = appendUint64(appendAttr(o.Options, typ, []byte{1, 2, 3, age}), u32Counters, 5)
+		return o
+	}
+	for _, typ := range []uint16{u32Act, u32Police} {
+		if sum(acting(typ, 1, 2)) != sum(acting(typ, 9, 2)) || sum(acting(typ, 1, 2)) == sum(acting(typ, 1, 3)) || sum(acting(typ, 1, 2)) == sum(u32(1, 2)) {
+			t.Error("of an action only that it is there makes a difference")
+		}
+	}
 	stats := statsObject(t, []byte("counters"))
 	if sum(htb(1, 2)) != sum(htb(3, 2)) || sum(u32(1, 2)) != sum(u32(3, 2)) || sum(stats) != sum(statsObject(t, nil)) {
 		t.Error("a counter made a difference")
