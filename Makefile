@@ -57,7 +57,7 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 	@$(MAKE) --no-print-directory fuzz-short
 
 # One package after the other: what they assert of times and packets is theirs alone then. A failed one does not keep the others from running.
-SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory ./deploy/kubernetes ./deploy/monitortest
+SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory ./deploy/kubernetes ./deploy/monitortest ./deploy/package
 
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)

@@ -240,6 +240,7 @@ func life(t *testing.T, c *container) {
 	})
 
 	step("bad files are refused", func(t *testing.T) {
+		lines := len(c.journal(t))
 		good, err := os.ReadFile(config)
 		if err != nil {
 			t.Fatal(err)
@@ -256,6 +257,7 @@ func life(t *testing.T, c *container) {
 		if rate := c.classes(t)[cross].rate; rate != "100Mbit" {
 			t.Errorf("class %s has a rate of %s now", cross, rate)
 		}
+		c.says(t, lines, "input refused, the last good shaping stays")
 		edit(t, config, func(string) string { return string(good) })
 		eventually(t, "the good file", func() error {
 			if c.metrics(t)["bulkshaper_last_reload_successful"] != 1 {
@@ -263,17 +265,19 @@ func life(t *testing.T, c *container) {
 			}
 			return nil
 		})
+		c.says(t, lines, "input refused, the last good shaping stays", "inventory read, nothing to change")
 	})
 
 	step("killed, it comes back and takes over", func(t *testing.T) {
 		c.send(t, hadoop13, 20)
-		pid, before := c.property(t, "MainPID"), c.classes(t)[cross].packets
+		pid, before, lines := c.property(t, "MainPID"), c.classes(t)[cross].packets, len(c.journal(t))
 		c.run(t, "systemctl", "kill", "--kill-who=main", "--signal=KILL", "bulkshaper.service")
 		c.restarted(t, pid)
 		if got := c.classes(t)[cross].packets; got < before {
 			t.Errorf("class %s had sent %d packets and now %d", cross, before, got)
 		}
 		c.nothingDone(t)
+		c.says(t, lines, "shaping that stood is adopted", "listening")
 	})
 
 	step("hung, it is restarted", func(t *testing.T) {
@@ -306,17 +310,18 @@ func life(t *testing.T, c *container) {
 	})
 
 	step("stopped, it leaves the shaping", func(t *testing.T) {
-		before := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1")
+		before, lines := c.shaping(t), len(c.journal(t))
 		c.run(t, "systemctl", "stop", "bulkshaper.service")
 		if state, result := c.property(t, "ActiveState"), c.property(t, "Result"); state != "inactive" || result != "success" {
 			t.Errorf("it is %s, result %s", state, result)
 		}
-		if after := c.run(t, "tc", "class", "show", "dev", "eth1") + c.run(t, "tc", "filter", "show", "dev", "eth1"); after != before {
+		if after := c.shaping(t); after != before {
 			t.Errorf("shaping was\n%s\nand is\n%s", before, after)
 		}
 		if out := c.run(t, "ls", "/run/bulkshaper/"); !strings.Contains(out, "history.state") {
 			t.Errorf("the run folder holds no history: %s", out)
 		}
+		c.says(t, lines) // nothing: the service manager says that it stops
 	})
 
 	step("files broken at the start are waited for", func(t *testing.T) {
