@@ -171,7 +171,7 @@ func TestRollOut(t *testing.T) {
 		before := f.states(t)
 		undo(t, config)
 		setRate(t, "100") // no unit
-		f.stops(t, `config.yaml:14:class cross-cabinet: rate "100" has no unit; write 100mbit`)
+		f.stops(t, "has no unit; write 100mbit")
 		f.same(t, before, f.names...)
 	})
 
