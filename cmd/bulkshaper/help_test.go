@@ -119,6 +119,15 @@ func runExample(t *testing.T, line string) {
 		}
 		args = append(args, "--run-dir", dir)
 	}
+	if flag("--takeover") { // it is for what somebody shaped by hand
+		script, err := os.ReadFile(filepath.Join(incident, "hand-written.tc"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.TCBatch(string(script)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	switch {
 	case flag("run"):
 		d := &daemonHost{host: h, dir: dir}

@@ -311,7 +311,7 @@ func life(t *testing.T, c *container) {
 
 	step("stopped, it leaves the shaping", func(t *testing.T) {
 		before, lines := c.shaping(t), len(c.journal(t))
-		c.run(t, "systemctl", "stop", "bulkshaper.service")
+		c.run(t, "systemctl", "disable", "--now", "bulkshaper")
 		if state, result := c.property(t, "ActiveState"), c.property(t, "Result"); state != "inactive" || result != "success" {
 			t.Errorf("it is %s, result %s", state, result)
 		}
@@ -322,6 +322,19 @@ func life(t *testing.T, c *container) {
 			t.Errorf("the run folder holds no history: %s", out)
 		}
 		c.says(t, lines) // nothing: the service manager says that it stops
+	})
+
+	step("enabled, it goes on", func(t *testing.T) {
+		before := c.shaping(t)
+		c.run(t, "systemctl", "enable", "--now", "bulkshaper")
+		c.active(t)
+		if out := c.run(t, "systemctl", "is-enabled", "bulkshaper.service"); out != "enabled" {
+			t.Errorf("it is %s", out)
+		}
+		if after := c.shaping(t); after != before {
+			t.Errorf("shaping was\n%s\nand is\n%s", before, after)
+		}
+		c.run(t, "systemctl", "stop", "bulkshaper.service")
 	})
 
 	step("files broken at the start are waited for", func(t *testing.T) {
