@@ -16,27 +16,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"bulkshaper/systemd/debian"
 )
 
-// need installs the packages that have the programs, where one is missing.
+// need has Debian's programs there; it takes root to run containers.
 func need(t *testing.T, programs map[string]string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("these tests run containers: run them as root")
 	}
-	install := []string{"install", "-y", "--no-install-recommends"}
-	for program, pkg := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			install = append(install, pkg)
-		}
-	}
-	if len(install) == 3 {
-		return
-	}
-	if _, err := try("apt-get", install...); err != nil {
-		run(t, "apt-get", "update")
-		run(t, "apt-get", install...)
-	}
+	debian.Need(t, programs)
 }
 
 func run(t *testing.T, name string, args ...string) string {

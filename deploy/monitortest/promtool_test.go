@@ -9,36 +9,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bulkshaper/systemd/debian"
 )
 
-// need installs Debian's prometheus, which has promtool, where it is missing.
+// need has a Prometheus there, and promtool; it takes root to make network namespaces.
 func need(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("these tests make network namespaces and install what they need: run them as root")
 	}
-	missing := func() bool {
-		_, server := exec.LookPath("prometheus")
-		_, tool := exec.LookPath("promtool")
-		return server != nil || tool != nil
-	}
-	// Another package's tests may be installing, too.
-	const wait = "DPkg::Lock::Timeout=300"
-	install := []string{"-o", wait, "install", "-y", "--no-install-recommends", "prometheus"}
-	for _, args := range [][]string{install, {"-o", wait, "update"}, install} {
-		if !missing() {
-			return
-		}
-		c := exec.Command("apt-get", args...)
-		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		out, err := c.CombinedOutput()
-		if err != nil {
-			t.Logf("apt-get %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	if missing() {
-		t.Fatal("prometheus is missing: install Debian's prometheus")
-	}
+	debian.Need(t, map[string]string{"prometheus": "prometheus", "promtool": "prometheus"})
 }
 
 func promtool(args ...string) error {

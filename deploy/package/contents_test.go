@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"bulkshaper/systemd/debian"
 )
 
 // contents are the files of a package that do not differ between deb and rpm, with their modes.
@@ -41,27 +43,6 @@ func must(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// need installs the packages that have the programs, where one is missing.
-func need(t *testing.T, programs map[string]string) {
-	t.Helper()
-	var missing []string
-	for program, pkg := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, pkg)
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	t.Setenv("DEBIAN_FRONTEND", "noninteractive")
-	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-	if _, err := try("apt-get", install...); err == nil {
-		return
-	}
-	must(t, "apt-get", "update")
-	must(t, "apt-get", install...)
-}
-
 // build makes the packages of the tree, with a umask and more in the environment.
 func build(t *testing.T, tree, umask string, environment ...string) string {
 	t.Helper()
@@ -76,7 +57,7 @@ func build(t *testing.T, tree, umask string, environment ...string) string {
 
 // TestPackages has a look into the packages, as those who install them may before they do.
 func TestPackages(t *testing.T) {
-	need(t, map[string]string{"rpm": "rpm", "lintian": "lintian", "mandoc": "mandoc", "zsh": "zsh", "fish": "fish", "git": "git", "file": "file", "cpio": "cpio"})
+	debian.Need(t, map[string]string{"rpm": "rpm", "lintian": "lintian", "mandoc": "mandoc", "zsh": "zsh", "fish": "fish", "git": "git", "file": "file", "cpio": "cpio"})
 	tree, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

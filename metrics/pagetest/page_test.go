@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"bulkshaper/systemd/debian"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -35,17 +37,7 @@ type browser struct {
 
 func chromium(t *testing.T) string {
 	t.Helper()
-	if path, err := exec.LookPath("chromium"); err == nil {
-		return path
-	}
-	install := []string{"install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"}
-	if exec.Command("apt-get", install...).Run() != nil {
-		for _, args := range [][]string{{"update"}, install} {
-			if out, err := exec.Command("apt-get", args...).CombinedOutput(); err != nil {
-				t.Fatalf("apt-get %s: %v\n%s", strings.Join(args, " "), err, out)
-			}
-		}
-	}
+	debian.Need(t, map[string]string{"chromium": "chromium"})
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func boot(t *testing.T, suite, binary, etc string, options ...string) *container
 		t.Fatal(err)
 	}
 	// wants is what enabling the unit does.
-	c := bootRoot(t, debian(t, suite), "bulkshaper"+strconv.Itoa(os.Getpid()), []string{"systemd.wants=bulkshaper.service"}, append([]string{
+	c := bootRoot(t, suiteFolder(t, suite), "bulkshaper"+strconv.Itoa(os.Getpid()), []string{"systemd.wants=bulkshaper.service"}, append([]string{
 		"--bind-ro=" + binary + ":/usr/bin/bulkshaper", "--bind-ro=" + unit + ":/etc/systemd/system/bulkshaper.service", "--bind=" + etc + ":/etc/bulkshaper",
 	}, options...)...)
 	c.etc = etc

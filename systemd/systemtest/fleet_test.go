@@ -20,7 +20,7 @@ const fleetPackages = "python3,python3-apt,openssh-server"
 // debianWith is the folder of debian with more packages, a list with commas.
 func debianWith(t *testing.T, suite, more string) string {
 	t.Helper()
-	base := debian(t, suite)
+	base := suiteFolder(t, suite)
 	root := base + "_" + strings.ReplaceAll(more, ",", "_")
 	if _, err := os.Stat(root); err == nil {
 		return root

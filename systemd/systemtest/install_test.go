@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bulkshaper/systemd/debian"
 )
 
 const (
@@ -21,31 +23,17 @@ const (
 	packages = "systemd,systemd-sysv,dbus,iproute2,procps"
 )
 
-// need installs the packages that have the programs, where one is missing.
+// need has Debian's programs there; it takes root to boot a container.
 func need(t *testing.T, programs map[string]string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("these tests boot a container: run them as root")
 	}
-	var missing []string
-	for program, pkg := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, pkg)
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-	if _, err := try("apt-get", install...); err == nil {
-		return
-	}
-	run(t, "apt-get", "update")
-	run(t, "apt-get", install...)
+	debian.Need(t, programs)
 }
 
-// debian gives the folder of a minimal Debian of the suite, which it makes the first time. Nobody writes in it afterwards.
-func debian(t *testing.T, suite string) string {
+// suiteFolder gives the folder of a minimal Debian of the suite, which it makes the first time. Nobody writes in it afterwards.
+func suiteFolder(t *testing.T, suite string) string {
 	t.Helper()
 	need(t, map[string]string{"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "unshare": "util-linux", "ip": "iproute2"})
 	cache, err := os.UserCacheDir()

@@ -54,7 +54,7 @@ func packed(t *testing.T, format string) string {
 func installed(t *testing.T, suite string, install func(root string) string) (root string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "root")
-	run(t, "cp", "--archive", "--reflink=auto", debian(t, suite), root)
+	run(t, "cp", "--archive", "--reflink=auto", suiteFolder(t, suite), root)
 	if out := install(root); strings.Contains(out, "ystemctl") {
 		t.Errorf("installing where no systemd runs says:\n%s", out)
 	}

@@ -13,29 +13,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"bulkshaper/systemd/debian"
 )
 
-// need installs the packages that have the programs, where one is missing.
+// need has Debian's programs there.
 func need(t *testing.T, programs map[string]string) {
 	t.Helper()
 	if os.Getuid() != 0 || runtime.GOARCH != "amd64" {
 		t.Fatal("these tests install packages and boot kernels for amd64: run them as root on such a machine")
 	}
-	var missing []string
-	for program, pkg := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, pkg)
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-	if _, err := try("", "apt-get", install...); err == nil {
-		return
-	}
-	run(t, "", "apt-get", "update")
-	run(t, "", "apt-get", install...)
+	debian.Need(t, programs)
 }
 
 // debianKernel is an unpacked kernel package.
