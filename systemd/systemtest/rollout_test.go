@@ -129,7 +129,11 @@ func TestRollOut(t *testing.T) {
 		before := map[string]string{}
 		for _, name := range f.names {
 			before[name] = f.shaping(t, name)
-			f.nodes[name].run(t, "systemd-run", "--unit=web", "python3", "-m", "http.server", "--directory", "/srv", "8000")
+			f.nodes[name].run(t, "systemd-run", "--unit=web", "python3", "-m", "http.server", "--bind", "127.0.0.1", "--directory", "/srv", "8000")
+			eventually(t, name+" serves the package", func() error {
+				_, err := f.nodes[name].try("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8000")
+				return err
+			})
 		}
 		text, err := os.ReadFile(deb)
 		if err != nil {
