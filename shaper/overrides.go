@@ -85,6 +85,11 @@ func (l *Loop) readOverrides() (why string) {
 			l.over.gone = append(l.over.gone, o)
 		default:
 			next = append(next, activeOverride{o, now.Add(min(o.Until.Sub(o.Since), o.Until.Sub(now.Round(0))))})
+			if l.followed(o) {
+				l.Log.Info("override stands", overrideFields(o)...)
+				words = append(words, "stands "+o.String())
+				break
+			}
 			l.Log.Info("override set", overrideFields(o)...)
 			words = append(words, "set "+l.rememberOverride("set", o, ""))
 		}
@@ -176,8 +181,20 @@ func overrideFields(o override.Override) []zap.Field {
 	return fields
 }
 
+// followed tells whether the history has it already that o was set: a daemon of before followed it.
+func (l *Loop) followed(o override.Override) bool {
+	set := overrideStory("set", o)
+	return slices.ContainsFunc(l.History.Events(), func(e Event) bool { return e.Kind == EventOverride && e.Why == set })
+}
+
 // rememberOverride puts into the history what became of o, and gives o in words.
 func (l *Loop) rememberOverride(what string, o override.Override, reason string) string {
+	l.remember(Event{Kind: EventOverride, Why: overrideStory(what, o), Error: reason})
+	return o.String()
+}
+
+// overrideStory is a line of the history about o.
+func overrideStory(what string, o override.Override) string {
 	why := fmt.Sprintf("override %s: %s until %s", what, o, o.Until.Format(time.RFC3339))
 	if o.By != "" {
 		why += ", by " + o.By
@@ -185,8 +202,7 @@ func (l *Loop) rememberOverride(what string, o override.Override, reason string)
 	if o.Why != "" {
 		why += fmt.Sprintf(" (%s)", o.Why)
 	}
-	l.remember(Event{Kind: EventOverride, Why: why, Error: reason})
-	return o.String()
+	return why
 }
 
 // OverrideStatus is an override in force, for people and metrics.

@@ -164,6 +164,37 @@ func TestOverrideSurvivesRestart(t *testing.T) {
 	})
 }
 
+// TestOverrideIsToldOnce: a daemon that finds in the history that the one before followed an override does not tell of it as of something new.
+func TestOverrideIsToldOnce(t *testing.T) {
+	s := &shelf{}
+	o := crossAt(turned, time.Minute)
+	prepare := func(b *bench) {
+		o = crossAt(turned, time.Minute)
+		s.put(o)
+		withShelf(s)(b)
+		b.History = NewHistory(Event{Kind: EventOverride, Why: overrideStory("set", o)})
+	}
+	run(t, prepare, func(b *bench) {
+		if r := b.rateOf("cross-cabinet"); r != turned {
+			t.Errorf("at the start %s", r)
+		}
+		for message, want := range map[string]int{"override stands": 1, "override set": 0} {
+			if n := b.logs.FilterMessage(message).Len(); n != want {
+				t.Errorf("%q was logged %d times, want %d", message, n, want)
+			}
+		}
+		set := 0
+		for _, e := range b.History.Events() {
+			if e.Why == overrideStory("set", o) {
+				set++
+			}
+		}
+		if set != 1 {
+			t.Errorf("the history has it %d times", set)
+		}
+	})
+}
+
 // TestOverrideThatTheConfigForbids: an edit makes it impossible, so it is dropped and told, and the edit is followed.
 func TestOverrideThatTheConfigForbids(t *testing.T) {
 	s := &shelf{}
