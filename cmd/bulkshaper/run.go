@@ -40,8 +40,12 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 	}
 	flags := addInputFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		err := serve(c.Context(), flags)
+		var end ending
+		err := end.within(c.Context(), endPatience, func() error { return serve(c.Context(), flags, &end) })
+		var late *lateError
 		switch {
+		case errors.As(err, &late) && end.logged():
+			return &codedError{exitFailed, nil} // it is in the log; stderr may be what hangs
 		case c.Context().Err() != nil && errors.Is(err, context.Canceled):
 			return nil // told to stop, whether at work or still reading files
 		case errors.Is(err, tc.ErrPermission) && os.Getenv("NOTIFY_SOCKET") != "":
@@ -53,7 +57,7 @@ SIGHUP reads the files again. When it ends, the shaping stays; only ` + "`bulksh
 }
 
 // serve wires the daemon together: files and their watch, the kernel, the loop, the metrics, the service manager.
-func serve(ctx context.Context, flags *inputFlags) error {
+func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 	started := time.Now()
 	collectOften()
 	if err := kernel.Permitted(); err != nil {
@@ -71,17 +75,18 @@ func serve(ctx context.Context, flags *inputFlags) error {
 	if err != nil {
 		return wrong(err)
 	}
-	defer log.Sync()
+	end.logTo(log)
+	defer end.closing("log", func() { _ = log.Sync() })
 	folder, err := ownRunFolder(cfg.RunDir, log)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer end.closing("run folder", func() { _ = folder.Close() })
 	k, err := kernel.Open(kernel.Options{Interface: cfg.Interface, Log: log.Named("kernel")})
 	if err != nil {
 		return err
 	}
-	defer k.Close()
+	defer end.closing("kernel", func() { _ = k.Close() })
 
 	registry := prometheus.NewRegistry()
 	watcher := watch.New(files.Folders, watch.Options{Debounce: cfg.Debounce, Rescan: cfg.Rescan, Plain: files.Plain, Idle: files.Idle, Log: log.Named("watch")})
@@ -107,26 +112,30 @@ func serve(ctx context.Context, flags *inputFlags) error {
 		metrics.NewDumpsCollector(k.Dumps))
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return ended(ctx, "loop", loop.Run(ctx)) })
-	group.Go(func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
+	begin := func(part string, run func() error) {
+		ended := end.part(part)
+		group.Go(func() error { defer ended(); return run() })
+	}
+	begin("loop", func() error { return ended(ctx, "loop", loop.Run(ctx)) })
+	begin("watch", func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
 	group.Go(func() error { forward(ctx, watcher.C(), fileEvents, func() {}); return nil })
-	group.Go(func() error { return ended(ctx, "watch of the run folder", overrides.Run(ctx)) })
+	begin("watch of the run folder", func() error { return ended(ctx, "watch of the run folder", overrides.Run(ctx)) })
 	group.Go(func() error { forward(ctx, overrides.C(), overrideEvents, func() {}); return nil })
-	group.Go(func() error { history.Keep(ctx, cfg.RunDir, log); return nil })
-	group.Go(func() error { forward(ctx, hup, reloads, watcher.Everything); return nil })
-	group.Go(func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
-	group.Go(func() error { notifier.deliver(ctx); return nil })
+	begin("history", func() error { history.Keep(ctx, cfg.RunDir, log); return nil })
+	begin("reload", func() error { forward(ctx, hup, reloads, watcher.Everything); return nil })
+	begin("watchdog", func() error { notifier.watchdog(ctx, loop.Heartbeat); return nil })
+	begin("service manager", func() error { notifier.deliver(ctx); return nil })
 	meter := shaper.NewMeter(loop.Stats)
-	group.Go(func() error { meter.Run(ctx); return nil })
+	begin("meter", func() error { meter.Run(ctx); return nil })
 	handler := metrics.NewHandler(metrics.HandlerOptions{
 		Gatherer: registry, Source: loop, Meter: meter, Ready: func() error { return readyError(notifier, loop.Snapshot()) }, Healthy: healthy(loop), History: history.Events, Oracle: loop, Log: log, Version: version(),
 	})
-	for _, where := range []metrics.ServeOptions{
-		{Listen: cfg.Listen, WebConfig: cfg.WebConfig},
-		{Socket: filepath.Join(cfg.RunDir, ask.SocketName)},
+	for part, where := range map[string]metrics.ServeOptions{
+		"HTTP":   {Listen: cfg.Listen, WebConfig: cfg.WebConfig},
+		"socket": {Socket: filepath.Join(cfg.RunDir, ask.SocketName)},
 	} {
 		where.Handler, where.Log = handler, log.Named("http")
-		group.Go(func() error { answer(ctx, where); return nil })
+		begin(part, func() error { answer(ctx, where); return nil })
 	}
 	return group.Wait()
 }
