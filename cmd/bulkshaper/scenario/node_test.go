@@ -90,7 +90,7 @@ var errUsage = errors.New("wrong arguments: see the package comment")
 
 // await looks at a condition until it holds; detail says how it is instead.
 func (n *node) await(what string, condition func() (ok bool, detail string)) error {
-	end := time.Now().Add(patience)
+	w := beginWait()
 	for {
 		ok, detail := condition()
 		if ok {
@@ -99,8 +99,8 @@ func (n *node) await(what string, condition func() (ok bool, detail string)) err
 		if n.daemon != nil && n.daemon.ended() && !n.daemon.mayEnd {
 			return fmt.Errorf("the daemon has ended: %s", n.daemon.cmd.ProcessState)
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("waited %s in vain for %s: %s", patience, what, detail)
+		if w.looked(); w.waited > patience {
+			return fmt.Errorf("waited %s in vain for %s: %s", w, what, detail)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
