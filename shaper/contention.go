@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/words"
@@ -40,7 +41,7 @@ type Contention struct {
 	Repairs int       `json:"repairs"`
 	// Next is when the next repair may be done, if one is needed.
 	Next time.Time `json:"next_repair"`
-	// Objects are what was repaired, the most often first; there may have been more.
+	// Objects are what was repaired, the most often first, and of as many times what others hang on first; there may have been more.
 	Objects []Meddled `json:"objects"`
 	// By are who changed something, the latest first, as the kernel tells it: see tc.Event. Empty where it did not.
 	By []string `json:"by"`
@@ -53,7 +54,16 @@ type Meddled struct {
 	Why   string    `json:"why"`
 	Times int       `json:"times"`
 	Last  time.Time `json:"last"`
+	// Varied says that something else was wrong with it before.
+	Varied bool `json:"why_varied,omitempty"`
+	// Remedy is how to end what changes it, where that can be told from what it left.
+	Remedy string `json:"remedy,omitempty"`
+
+	kind words.Kind
 }
+
+// rootObject is how the root qdisc is called: of which kind and handle is said with what is wrong with it.
+const rootObject = "the root qdisc"
 
 // wait is how long the next repair has to wait; 0 when it may be done now.
 func (c *contention) wait(now time.Time) time.Duration { return max(0, c.until.Sub(now)) }
@@ -70,29 +80,50 @@ func (c *contention) repaired(now time.Time) {
 	}
 }
 
-// changed notes what a repair put right.
+// changed notes what a repair put right. With the root all goes that hangs on it: then that it was the root is all there is to note.
 func (c *contention) changed(now time.Time, p *plan.Plan, out Outcome) {
 	var ops []tc.Op
+	root := false
 	for _, r := range out.Results {
 		if r.Err == nil && !r.Op.Barrier {
 			ops = append(ops, r.Op)
+			root = root || words.KindOf(r.Op) == words.Root
 		}
 	}
-	if len(ops) > maxTold {
-		c.note(now, fmt.Sprintf("%d objects", len(ops)), ops[0].Why)
-		return
-	}
-	for _, l := range words.NamesOf(p, out.Before).Summary(ops, maxNamed) {
-		c.note(now, strings.TrimSuffix(l.What, ":"), l.Why)
+	switch {
+	case root:
+		owner := diff.Ownership(out.Before)
+		c.note(now, Meddled{Object: rootObject, Why: lossOf(owner, out.Changes.Rebuild), Remedy: owner.Stop(), kind: words.Root})
+	case len(ops) > maxTold:
+		c.note(now, Meddled{Object: fmt.Sprintf("%d objects", len(ops)), Why: ops[0].Why, kind: words.KindOf(ops[0])})
+	default:
+		for _, l := range words.NamesOf(p, out.Before).Summary(ops, maxNamed) {
+			c.note(now, Meddled{Object: strings.TrimSuffix(l.What, ":"), Why: l.Why, kind: l.Kind})
+		}
 	}
 }
 
-func (c *contention) note(now time.Time, object, why string) {
+// lossOf is what became of our root, by who has it; rebuild is why it was set up again where it is still ours.
+func lossOf(owner diff.Owner, rebuild string) string {
+	switch owner.Kind {
+	case diff.Foreign:
+		return fmt.Sprintf("replaced by %s %s (probably %s)", owner.Root.Kind, owner.Root.Handle, owner.Maker)
+	case diff.Ours:
+		return rebuild
+	}
+	return "removed, and with it all that hangs on it"
+}
+
+// note counts m, which was found now.
+func (c *contention) note(now time.Time, m Meddled) {
 	if c.meddled == nil {
 		c.meddled = map[string]Meddled{}
 	}
-	if _, known := c.meddled[object]; known || len(c.meddled) < maxMeddled {
-		c.meddled[object] = Meddled{object, why, c.meddled[object].Times + 1, now}
+	before, known := c.meddled[m.Object]
+	if known || len(c.meddled) < maxMeddled {
+		m.Times, m.Last = before.Times+1, now
+		m.Varied = before.Varied || known && before.Why != m.Why
+		c.meddled[m.Object] = m
 	}
 }
 
@@ -127,7 +158,7 @@ func (c *contention) told(now time.Time) *Contention {
 		return nil
 	}
 	t := &Contention{Since: c.first.Round(0), Repairs: c.repairs, Next: c.until.Round(0), By: []string{}, Objects: slices.SortedFunc(maps.Values(c.meddled), func(a, b Meddled) int {
-		return cmp.Or(cmp.Compare(b.Times, a.Times), b.Last.Compare(a.Last), strings.Compare(a.Object, b.Object))
+		return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.kind, b.kind), b.Last.Compare(a.Last), strings.Compare(a.Object, b.Object))
 	})}
 	t.Objects = t.Objects[:min(len(t.Objects), mostMeddled)]
 	recent := slices.SortedFunc(maps.Keys(c.by), func(a, b string) int { return cmp.Or(c.by[b].Compare(c.by[a]), strings.Compare(a, b)) })
@@ -143,8 +174,15 @@ func (c *contention) told(now time.Time) *Contention {
 func (c Contention) Words(location *time.Location) string {
 	var what []string
 	for _, m := range c.Objects {
-		text := words.Because(m.Object, shorter(m.Why))
-		if m.Times > 1 {
+		why := m.Why
+		if m.Object != rootObject {
+			why = shorter(why)
+		}
+		text := words.Because(m.Object, why)
+		switch {
+		case m.Varied:
+			text += fmt.Sprintf(" (that is the last of %d times)", m.Times)
+		case m.Times > 1:
 			text += fmt.Sprintf(" (%d times)", m.Times)
 		}
 		what = append(what, text)
@@ -173,7 +211,11 @@ func shorter(why string) string {
 
 // Remedy is what a person can do about it.
 func (c Contention) Remedy(iface string) string {
-	return fmt.Sprintf("stop what changes it (`bulkshaper history` tells when, `tc -timestamp monitor` shows it at work), or give it %s: stop this daemon, then `bulkshaper clear`", iface)
+	stop := "stop what changes it (`bulkshaper history` tells when, `tc -timestamp monitor` shows it at work)"
+	if i := slices.IndexFunc(c.Objects, func(m Meddled) bool { return m.Remedy != "" }); i >= 0 {
+		stop = c.Objects[i].Remedy
+	}
+	return fmt.Sprintf("%s, or give it %s: stop this daemon, then `bulkshaper clear`", stop, iface)
 }
 
 func (c Contention) names() (names []string) {

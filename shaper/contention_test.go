@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bulkshaper/shaper/tc"
+	"bulkshaper/shaper/words"
 )
 
 // slower is what somebody makes of the class cross-cabinet.
@@ -64,6 +65,68 @@ func TestContentionSaysOverWhat(t *testing.T) {
 	})
 }
 
+// TestContentionOverTheRootNamesIt, who probably made the other and how to end that, and not what went with the root.
+func TestContentionOverTheRootNamesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		take        func(b *bench)
+		why, remedy string
+	}{
+		"YARN's": {func(b *bench) {
+			b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(0x42, 0), Parent: tc.Root, Kind: tc.KindHTB})
+		}, "replaced by htb 42: (probably YARN's TrafficController", "set yarn.nodemanager.resource.network.enabled to false"},
+		"an unknown one": {func(b *bench) {
+			b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(0x77, 0), Parent: tc.Root, Kind: "prio"})
+		}, "replaced by prio 77: (probably another program", "stop what changes it"},
+		"none": {func(b *bench) {
+			state, _ := b.kernel.Observe(b.t.Context())
+			root, _ := state.RootQdisc()
+			b.kernel.Meddle(tc.Op{Verb: tc.Delete, Object: root})
+		}, "removed, and with it all", "stop what changes it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, func(b *bench) {
+				for range freeRepairs + 1 {
+					c.take(b)
+					b.wait(100 * time.Millisecond)
+				}
+				told := b.Snapshot().Contention
+				if told == nil || len(told.Objects) != 1 {
+					b.t.Fatalf("told %+v", told)
+				}
+				text := told.Words(time.UTC)
+				if want := ", of the root qdisc: " + c.why; !strings.Contains(text, want) || !strings.Contains(text, fmt.Sprintf(" (%d times)", told.Repairs)) || strings.Contains(text, "cabinet") {
+					b.t.Error(text)
+				}
+				if remedy := told.Remedy("eth1"); !strings.HasPrefix(remedy, c.remedy) || !strings.HasSuffix(remedy, "`bulkshaper clear`") {
+					b.t.Error(remedy)
+				}
+			})
+		})
+	}
+}
+
+// TestContentionTellsTheLastReasonAsTheLast: what was wrong once is not said to have been wrong each time. What others hang on comes first.
+func TestContentionTellsTheLastReasonAsTheLast(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var c contention
+	for range 7 {
+		c.repaired(now)
+		c.note(now, Meddled{Object: "cross-cabinet 1:20", Why: "rate is 1mbit", kind: words.Class})
+		c.note(now, Meddled{Object: "a filter", Why: "not there", kind: words.Destination})
+	}
+	c.repaired(now)
+	for range 8 {
+		c.note(now, Meddled{Object: rootObject, Why: "removed", kind: words.Root})
+	}
+	c.note(now, Meddled{Object: "cross-cabinet 1:20", Why: "not there", kind: words.Class})
+	c.note(now, Meddled{Object: "a filter", Why: "not there", kind: words.Destination})
+	text := c.told(now).Words(time.UTC)
+	if want := ", of the root qdisc: removed (8 times); cross-cabinet 1:20: not there (that is the last of 8 times); a filter: not there (8 times)"; !strings.HasSuffix(text, want) {
+		t.Errorf("%q does not end with %q", text, want)
+	}
+}
+
 // TestContentionNamesTheChangers, the latest first and not those of long ago, and stays small whatever happens.
 func TestContentionNamesTheChangers(t *testing.T) {
 	t.Parallel()
@@ -75,8 +138,8 @@ func TestContentionNamesTheChangers(t *testing.T) {
 		c.noticed(now, fmt.Sprintf("process %d (tc)", 100+i))
 		c.noticed(now, "")
 		c.repaired(now)
-		c.note(now, fmt.Sprintf("object %d", i), "gone")
-		c.note(now, "cross-cabinet 1:20", "rate is 1mbit")
+		c.note(now, Meddled{Object: fmt.Sprintf("object %d", i), Why: "gone"})
+		c.note(now, Meddled{Object: "cross-cabinet 1:20", Why: "rate is 1mbit"})
 	}
 	told := c.told(now)
 	if told == nil || len(told.By) != mostChangers || told.By[0] != "process 299 (tc)" {

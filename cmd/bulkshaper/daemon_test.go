@@ -226,8 +226,13 @@ func TestContention(t *testing.T) {
 		time.Sleep(150 * time.Millisecond)
 	}
 	eventually(t, "contended", func() bool { return d.status().Contended })
-	if c := d.status().Contention; c == nil || len(c.By) == 0 || !strings.HasPrefix(c.By[0], "process ") || len(c.Objects) == 0 {
+	if c := d.status().Contention; c == nil || len(c.By) == 0 || !strings.HasPrefix(c.By[0], "process ") || len(c.Objects) == 0 ||
+		c.Objects[0].Object != "the root qdisc" || !strings.HasPrefix(c.Objects[0].Why, "replaced by htb 42: (probably YARN's") {
 		t.Errorf("it does not say who and what: %+v", c)
+	}
+	out := strings.Join(strings.Fields(d.must("status", "--config", d.config(), "--run-dir", d.dir)), " ")
+	if !strings.Contains(out, "remedy: set yarn.nodemanager.resource.network.enabled to false") {
+		t.Errorf("the remedy is not YARN's:\n%s", out)
 	}
 	eventually(t, "shaped again all the same", func() bool { return d.status().InSync && len(shownFilters(d.filters())) == 21 })
 }

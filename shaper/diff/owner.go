@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -119,15 +120,21 @@ func (e *ForeignRootError) Error() string {
 		e.Interface, rootText(e.Root), e.Maker, e.stop(), e.Interface)
 }
 
-// stop is how to end what made the root, where that is known.
+// stop is how to end what made the root.
 func (e *ForeignRootError) stop() string {
+	return cmp.Or(Owner{Kind: Foreign, Root: e.Root}.Stop(), "stop what made it")
+}
+
+// Stop is how to end what made a foreign root, "" where that is not known.
+func (o Owner) Stop() string {
 	switch {
-	case e.Root.Kind == tc.KindHTB && e.Root.Handle.Major() == yarnMajor:
+	case o.Kind != Foreign:
+	case o.Root.Kind == tc.KindHTB && o.Root.Handle.Major() == yarnMajor:
 		return "set yarn.nodemanager.resource.network.enabled to false, or it wipes ours as well, restart the node manager"
-	case multiQueue(e.Root.Kind):
+	case multiQueue(o.Root.Kind):
 		return "stop what gives it a handle (of the kernel's own, which then takes its place and has none, ours takes the place without more)"
 	}
-	return "stop what made it"
+	return ""
 }
 
 // yarnMajor is that of the root which YARN's TrafficController makes.
