@@ -79,6 +79,7 @@ func converge(ctx context.Context, k Kernel, state tc.State, want *plan.Plan, op
 		if again.Changes != nil {
 			again.Changes.Rebuild = cmp.Or(changes.Rebuild, again.Changes.Rebuild)
 			again.Changes.Takeover = cmp.Or(changes.Takeover, again.Changes.Takeover)
+			again.Changes.Advice = cmp.Or(changes.Advice, again.Changes.Advice)
 		}
 		return again, err
 	}

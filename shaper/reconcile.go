@@ -321,6 +321,9 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	if out.Changes != nil && out.Changes.Rebuild != "" {
 		fields = append(fields, zap.String("rebuild", out.Changes.Rebuild))
 	}
+	if out.Changes != nil && out.Changes.Advice != "" {
+		l.Log.Warn("somebody else's root qdisc is replaced", zap.String("advice", out.Changes.Advice))
+	}
 	if out.Changes != nil && out.Changes.Takeover != "" {
 		fields = append(fields, zap.String("takeover", out.Changes.Takeover))
 	}

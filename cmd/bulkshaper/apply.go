@@ -57,10 +57,22 @@ in ends as well, and then it puts back at once.`,
 		}
 		warnOfDaemon(c.Context(), c.ErrOrStderr(), n.input.Config.RunDir, n.input.Config.Interface,
 			"keeps "+n.input.Config.Interface+" as its own files say, and undoes at once what is otherwise")
+		n.advise(c.ErrOrStderr())
 		_, err = n.apply(c.Context(), c.OutOrStdout())
 		return err
 	}
 	return c
+}
+
+// advise says what to do where somebody else's root is about to be replaced.
+func (n *node) advise(stderr io.Writer) {
+	if diff.Ownership(n.state).Kind != diff.Foreign {
+		return
+	}
+	changes, err := diff.Compute(n.state, n.desired.Plan, diff.Options{Takeover: n.input.Config.Takeover})
+	if err == nil && changes.Advice != "" { // apply itself tells the error
+		fmt.Fprintf(stderr, "warning: %s\n", changes.Advice)
+	}
 }
 
 // apply shapes, and gives how many operations that took.

@@ -101,6 +101,7 @@ type planOutput struct {
 	Filters      []shaper.FilterCost `json:"filters,omitempty"`
 	Rebuild      string              `json:"rebuild,omitempty"`
 	Takeover     string              `json:"takeover,omitempty"`
+	Advice       string              `json:"advice,omitempty"`
 	Foreign      []string            `json:"foreign,omitempty"`
 	Changes      []changeOutput      `json:"changes"`
 	Classes      []classOutput       `json:"classes"`
@@ -138,7 +139,7 @@ type destinationOutput struct {
 
 func planJSON(p *plan.Plan, changes *diff.Changes, standing []tc.Filter) planOutput {
 	out := planOutput{
-		Interface: p.Interface, Node: p.Node, Cabinet: p.Cabinet, Layout: p.Layout, Filters: shaper.CostsOf(p, standing), Rebuild: changes.Rebuild, Takeover: changes.Takeover, Foreign: changes.Foreign,
+		Interface: p.Interface, Node: p.Node, Cabinet: p.Cabinet, Layout: p.Layout, Filters: shaper.CostsOf(p, standing), Rebuild: changes.Rebuild, Takeover: changes.Takeover, Advice: changes.Advice, Foreign: changes.Foreign,
 		Changes: []changeOutput{}, Classes: []classOutput{}, Destinations: []destinationOutput{},
 	}
 	for _, op := range changes.Ops {

@@ -28,6 +28,8 @@ type Changes struct {
 	Rebuild string
 	// Takeover is what becomes of somebody else's root that is taken over in place, "" where none is.
 	Takeover string
+	// Advice is, where somebody else's root has to go, who probably made it and what to do so that it does not come back; else "".
+	Advice string
 	// Foreign is what stays although it is not ours, in words.
 	Foreign []string
 }
@@ -57,7 +59,11 @@ func Compute(have tc.State, want *plan.Plan, opts Options) (*Changes, error) {
 			}
 			why += ", and it cannot be taken over in place: " + refusal
 		}
-		return rebuild(owner.Root, want, why)
+		changes, err := rebuild(owner.Root, want, why)
+		if err == nil {
+			changes.Advice = owner.advice()
+		}
+		return changes, err
 	}
 	c := newComparison(have, want, false)
 	c.banned = opts.BannedTables

@@ -84,7 +84,7 @@ func maker(root tc.Qdisc, have tc.State) string {
 	switch {
 	case root.Handle == ourRoot && slices.ContainsFunc(have.Filters, func(f tc.Filter) bool { return f.Pref == plan.PrefARP && f.ClassID == tc.ControlClass }):
 		return "tc rules written by hand, and a takeover that was cut off and goes on with --takeover"
-	case root.Kind == tc.KindHTB && major == yarnMajor:
+	case yarn(root):
 		return "YARN's TrafficController, which wipes the root at each start of the node manager"
 	case root.Kind == tc.KindHTB && major == tc.Major:
 		return "tc rules written by hand, wondershaper, FireQOS or the like"
@@ -129,7 +129,7 @@ func (e *ForeignRootError) stop() string {
 func (o Owner) Stop() string {
 	switch {
 	case o.Kind != Foreign:
-	case o.Root.Kind == tc.KindHTB && o.Root.Handle.Major() == yarnMajor:
+	case yarn(o.Root):
 		return "set yarn.nodemanager.resource.network.enabled to false, or it wipes ours as well, restart the node manager"
 	case multiQueue(o.Root.Kind):
 		return "stop what gives it a handle (of the kernel's own, which then takes its place and has none, ours takes the place without more)"
@@ -137,8 +137,22 @@ func (o Owner) Stop() string {
 	return ""
 }
 
+// advice is who made a foreign root that has to go and what to do, so that it does not come back.
+func (o Owner) advice() string {
+	do := "see to it that it does not do so again"
+	switch {
+	case yarn(o.Root):
+		do = "set yarn.nodemanager.resource.network.enabled to false and restart the node manager, or it wipes ours as well"
+	case multiQueue(o.Root.Kind):
+		do = "stop what gives it a handle, or ours is replaced again"
+	}
+	return fmt.Sprintf("%s was probably made by %s: %s", rootText(o.Root), o.Maker, do)
+}
+
 // yarnMajor is that of the root which YARN's TrafficController makes.
 const yarnMajor = 0x42
+
+func yarn(root tc.Qdisc) bool { return root.Kind == tc.KindHTB && root.Handle.Major() == yarnMajor }
 
 func multiQueue(kind string) bool {
 	return kind == "mq" || kind == "mqprio" || kind == "multiq" || kind == "taprio"

@@ -27,6 +27,9 @@ func PlanLines(st screen.Style, p *plan.Plan, have tc.State, changes *diff.Chang
 	if changes.Takeover != "" {
 		add(st.Warn("TAKEOVER in place")+": "+changes.Takeover, 2)
 	}
+	if changes.Advice != "" {
+		add(st.Warn("first")+": "+changes.Advice, 2)
+	}
 	for _, foreign := range changes.Foreign {
 		add(st.Warn("not ours")+", stays: "+foreign, 2)
 	}
