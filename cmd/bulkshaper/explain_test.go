@@ -80,6 +80,12 @@ func TestExplainFindsWhatDiffers(t *testing.T) {
 	if r = h.run("explain", "hadoop15", "--config", incidentConfig()); r.code != exitDone || !strings.Contains(r.stdout, "WRONG RATE: it stands at 1mbit") {
 		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}
+	// That filters lead to another class makes nothing of that class wrong.
+	h.TC("filter", "replace", "dev", "eth1", "parent", "1:", "protocol", "ip", "pref", "12000", "handle", "802::3", "u32", "match", "ip", "dst", "10.241.28.15/32", "flowid", "1:10") // hadoop15's
+	r = h.run("explain", "hadoop15", "--config", incidentConfig())
+	if out := strings.Join(strings.Fields(r.stdout), " "); r.code != exitDiffers || !strings.Contains(out, "kernel same-cabinet 1:10 by filter") || !strings.Contains(out, ", held to 819200kbit, DISAGREES") || strings.Contains(out, "WRONG RATE") {
+		t.Errorf("exit %d\n%s", r.code, r.stdout)
+	}
 }
 
 // TestExplainTellsAnOverride with its end and what comes after it, and so does the status without a daemon.

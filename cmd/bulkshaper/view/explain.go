@@ -134,7 +134,7 @@ func explainOne(st screen.Style, a Explanation) []string {
 	}
 	if a.Own {
 		say("class", "none, it is this node's own address")
-		say("kernel", kernelText(st, a.Kernel, a.Rate))
+		say("kernel", kernelText(st, a.Kernel, a.ClassID, a.Rate))
 		return lines
 	}
 	for _, t := range a.Tried {
@@ -153,14 +153,14 @@ func explainOne(st screen.Style, a Explanation) []string {
 		say("rule", text)
 	}
 	say("class", strings.TrimSpace(a.Class+" "+a.ClassID)+rateText(a))
-	say("kernel", kernelText(st, a.Kernel, a.Rate))
+	say("kernel", kernelText(st, a.Kernel, a.ClassID, a.Rate))
 	if a.Ack != nil {
 		by := "as all else"
 		if a.Ack.Rule != "" {
 			by = "by " + a.Ack.Rule + ", ahead of all rules"
 		}
 		say("acks", fmt.Sprintf("pure TCP acknowledgements: %s %s, %s", a.Ack.Class, a.Ack.ClassID, by))
-		say("kernel", kernelText(st, a.Ack.Kernel, a.Ack.Rate))
+		say("kernel", kernelText(st, a.Ack.Kernel, a.Ack.ClassID, a.Ack.Rate))
 	}
 	if a.Shared != nil {
 		say("shared", sharedText(*a.Shared))
@@ -203,8 +203,9 @@ func standingText(st screen.Style, k KernelAnswer) string {
 	return strings.Join(parts, ", ")
 }
 
-// kernelText says what the kernel does, and whether that is as wanted.
-func kernelText(st screen.Style, k KernelAnswer, wanted uint64) string {
+// kernelText says what the kernel does, and whether that is as wanted. The wanted rate is that of the class with that classid: another one,
+// to which a wrong filter leads, has its own.
+func kernelText(st screen.Style, k KernelAnswer, classid string, rate uint64) string {
 	if k.Unasked {
 		return st.Warn("not asked") + ": " + k.Note
 	}
@@ -212,14 +213,18 @@ func kernelText(st screen.Style, k KernelAnswer, wanted uint64) string {
 	if k.ClassID != "" {
 		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID)+" by "+k.Filter)
 	}
-	if k.Rate != 0 && wanted != 0 && k.Rate != wanted {
+	wrongRate := k.ClassID == classid && k.Rate != 0 && rate != 0 && k.Rate != rate
+	switch {
+	case wrongRate:
 		parts = append(parts, st.Bad(fmt.Sprintf("WRONG RATE: it stands at %s", tc.BitRate(k.Rate))))
+	case k.Rate != 0 && k.ClassID != classid:
+		parts = append(parts, "held to "+tc.BitRate(k.Rate).String())
 	}
 	if k.Note != "" {
 		parts = append(parts, k.Note)
 	}
 	switch {
-	case k.Agrees && k.Rate != 0 && wanted != 0 && k.Rate != wanted:
+	case k.Agrees && wrongRate:
 		parts = append(parts, "the class agrees")
 	case k.Agrees:
 		parts = append(parts, st.Good("agrees"))
