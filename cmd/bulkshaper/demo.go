@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 	"bulkshaper/shaper/tc"
@@ -32,7 +31,8 @@ nodes, with fixed rates and with shares; and an edit of the inventory. --out FOL
 writes the figures to incident.json.
 
 --scenario pods copies between pods over the networks that clusters have: the host's, VXLAN, routed pods, a mixture of both, IPIP. It
-shows which class each was counted in beside what explain says, and how status tells that the inventory lacks the pods' prefixes.
+shows which class each was counted in beside what explain says, how services over the same network fare without shaping and with it,
+and, where the inventory lacks the pods' prefixes, what that does to them and how status tells.
 
 It is a test of its own as well: where something is not as it should be it says so and exits with 1. Where the machine was too busy
 for a measurement to mean anything it says "not measurable", and exits with 1 as well. It needs root, or a machine that lets its
@@ -86,14 +86,15 @@ users make user namespaces.`,
 			s := &story{options: options, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
 			tell = s.run
 		case "pods":
-			for _, name := range []string{"rate", "duration", "out", "congestion"} {
+			for _, name := range []string{"rate", "duration", "out"} {
 				if flags.Changed(name) {
 					return wrong(fmt.Errorf("--%s is not for --scenario pods", name))
 				}
 			}
-			s := &podStory{settle: 2 * time.Second, window: 4 * time.Second, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
+			times := storyTimes{2 * time.Second, 3 * time.Second}
+			s := &podStory{live: times, free: times, again: 4, congestion: *congestion, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
 			if *short {
-				s.settle, s.window = time.Second, 1500*time.Millisecond
+				s.live, s.free, s.again = storyTimes{time.Second, 1500 * time.Millisecond}, storyTimes{800 * time.Millisecond, 750 * time.Millisecond}, 1
 			}
 			tell = s.run
 		default:
@@ -153,12 +154,9 @@ type demo struct {
 	json           bool
 	stdout, stderr io.Writer
 
-	dir     string
-	folder  *scratch.Folder
-	cluster *lab.Cluster
-	nodes   []*demoNode
-	flows   []*demoFlow
-	report  demoReport
+	stage
+	flows  []*demoFlow
+	report demoReport
 }
 
 // run is the whole story. Whatever ends it, everything is taken down again.
@@ -209,18 +207,8 @@ func (d *demo) print(format string, args ...any) error {
 
 // close ends what still runs and removes everything.
 func (d *demo) close() error {
-	var errs []error
 	d.closeFlows(d.flows...)
-	for _, n := range d.nodes {
-		errs = append(errs, n.close())
-	}
-	if d.cluster != nil {
-		errs = append(errs, d.cluster.Close())
-	}
-	if d.folder != nil {
-		errs = append(errs, d.folder.Remove())
-	}
-	return errors.Join(errs...)
+	return d.stage.close()
 }
 
 // demoReport is the result as JSON.

@@ -1,16 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
-	"bulkshaper/cmd/bulkshaper/ask"
-	"bulkshaper/cmd/bulkshaper/scratch"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/tc"
 )
@@ -52,41 +45,19 @@ func (d *demo) wanted(class string) tc.BitRate {
 }
 
 // build makes the lab and the files.
-func (d *demo) build() (err error) {
+func (d *demo) build() error {
 	start := time.Now()
-	if d.cluster, err = lab.Build(d.topology()); err != nil {
+	if err := d.raise(d.topology(), measured); err != nil {
 		return err
-	}
-	if d.folder, err = scratch.New(); err != nil {
-		return err
-	}
-	d.dir = d.folder.Path
-	if socket := filepath.Join(d.runDir("hadoop01"), ask.SocketName); len(socket) > maxSocketPath {
-		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", d.dir)
-	}
-	if err := os.MkdirAll(d.serverFolder(), 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
 	}
 	servers := demoServers()
-	roles := struct {
-		Servers []string            `json:"servers"`
-		Roles   []string            `json:"roles"`
-		Mapping map[string][]string `json:"mapping"`
-	}{Mapping: map[string][]string{}}
+	var listed []listedServer
 	for _, s := range servers {
-		if s.listed == "" {
-			continue
-		}
-		roles.Servers = append(roles.Servers, s.name)
-		if roles.Mapping[s.role] == nil {
-			roles.Roles = append(roles.Roles, s.role)
-		}
-		roles.Mapping[s.role] = append(roles.Mapping[s.role], s.name)
-		if err := d.writeServer(s, s.listed); err != nil {
-			return err
+		if s.listed != "" {
+			listed = append(listed, s.inInventory(s.listed))
 		}
 	}
-	if err := writeJSONFile(filepath.Join(d.dir, "roles.json"), roles); err != nil {
+	if err := d.writeInventory(listed); err != nil {
 		return err
 	}
 	d.progress("%d servers in two cabinets, and a core: %d network namespaces in %s", len(servers), d.cluster.Namespaces(),
@@ -110,59 +81,17 @@ func (d *demo) topology() lab.Topology {
 	return t
 }
 
-// maxSocketPath is what fits into sun_path, less the final zero byte (unix(7)).
-const maxSocketPath = 107
-
-func (d *demo) runDir(node string) string { return filepath.Join(d.dir, "run", node) }
-
-func (d *demo) serverFolder() string { return filepath.Join(d.dir, "nyc1", "jsons") }
-
-func (d *demo) serverFile(name string) string { return filepath.Join(d.serverFolder(), name+".json") }
-
-// writeServer puts a server's file into its place, whole, as an editor does.
-func (d *demo) writeServer(s demoServer, cabinet string) error {
-	return writeJSONFile(d.serverFile(s.name), map[string]any{"name": s.name, "ip_address": s.address, "cabinet": cabinet})
+// inInventory is the server's file, with the cabinet that it is to say.
+func (s demoServer) inInventory(cabinet string) listedServer {
+	return listedServer{Name: s.name, Address: s.address, Cabinet: cabinet, Role: s.role}
 }
 
-// writeJSONFile writes beside the place, under a name that nobody reads, and renames.
-func writeJSONFile(path string, v any) error {
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		return err
-	}
-	scratch := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	if err := os.WriteFile(scratch, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write inventory: %w", err)
-	}
-	if err := os.Rename(scratch, path); err != nil {
-		return fmt.Errorf("write inventory: %w", err)
-	}
-	return nil
-}
-
-// writeConfig makes the config file of a node.
-func (d *demo) writeConfig(node, runDir string) (string, error) {
-	path := filepath.Join(d.dir, node+".yaml")
-	p := demoPercent()
-	text := fmt.Sprintf(`interface: %s
-node: %s
-link_rate: %s
-inventory: {roles: roles.json, servers: [nyc1/jsons]}
-classes:
-  same-cabinet:  {id: 10,  rate: %d%%}
-  cross-cabinet: {id: 20,  rate: %d%%}
-  priority-role: {id: 30,  rate: %d%%}
-  default:       {id: 100, rate: %d%%}
-default_class: default
-rules:
-  - {name: same-cabinet,  match: {cabinet: same},         class: same-cabinet}
-  - {name: priority-role, match: {role: hadoop_namenode}, class: priority-role}
-  - {name: cross-cabinet, match: {role: %s},     class: cross-cabinet}
-metrics: {listen: "127.0.0.1:9825"}
-run_dir: %q
-`, lab.Interface, node, d.link, p["same-cabinet"], p["cross-cabinet"], p["priority-role"], p["default"], bulkRole, runDir)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return "", fmt.Errorf("write config: %w", err)
-	}
-	return path, nil
+// writeDemoConfig makes the config file of a node.
+func (d *demo) writeDemoConfig(node string) error {
+	rate := func(class string) string { return percentRate(demoPercent()[class]) }
+	return d.writeConfig(node, d.link,
+		nodeClass{name: "same-cabinet", id: "10", rate: rate("same-cabinet"), rule: "cabinet: same"},
+		nodeClass{name: "priority-role", id: "30", rate: rate("priority-role"), rule: "role: hadoop_namenode"},
+		nodeClass{name: "cross-cabinet", id: "20", rate: rate("cross-cabinet"), rule: "role: " + bulkRole},
+		nodeClass{name: "default", id: "100", rate: rate("default")})
 }

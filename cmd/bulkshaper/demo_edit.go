@@ -73,7 +73,7 @@ func (d *demo) editOnce(ctx context.Context, moved demoServer, flow *demoFlow) e
 	if err := rate(&e.Before, "cross-cabinet"); err != nil {
 		return err
 	}
-	before, err := d.node(measured).look(ctx)
+	before, err := d.nodes[measured].look(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (d *demo) editOnce(ctx context.Context, moved demoServer, flow *demoFlow) e
 	if err := rate(&e.After, "same-cabinet"); err != nil {
 		return err
 	}
-	last, err := d.node(measured).look(ctx)
+	last, err := d.nodes[measured].look(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (n *demoNode) look(ctx context.Context) (l look, err error) {
 // rename puts the corrected file in place and waits until the measured node's kernel has another filter for the server. The
 // kernel tells of it, so that the time is exact.
 func (d *demo) rename(ctx context.Context, moved demoServer) (time.Duration, look, error) {
-	n := d.node(measured)
+	n := d.nodes[measured]
 	ctx, cancel := context.WithTimeout(ctx, editLimit)
 	defer cancel()
 	events, err := n.kernel.Watch(ctx)
@@ -126,7 +126,7 @@ func (d *demo) rename(ctx context.Context, moved demoServer) (time.Duration, loo
 	if err != nil {
 		return 0, look{}, err
 	}
-	if err := d.writeServer(moved, moved.cabinet); err != nil {
+	if err := d.writeServer(moved.inInventory(moved.cabinet)); err != nil {
 		return 0, look{}, err
 	}
 	start := time.Now()
@@ -153,7 +153,8 @@ func (d *demo) rename(ctx context.Context, moved demoServer) (time.Duration, loo
 // followed waits until every daemon has taken over the edit: the correction concerns each of them.
 func (d *demo) followed(ctx context.Context, edited time.Time) error {
 	d.report.Daemons = nil
-	for _, n := range d.nodes {
+	for _, name := range d.nodeNames() {
+		n := d.nodes[name]
 		operations := 0
 		err := n.wait(ctx, editLimit, func(s shaper.Status) bool {
 			r := s.LastReload

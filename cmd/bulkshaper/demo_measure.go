@@ -126,7 +126,7 @@ func (d *demo) measureOnce(ctx context.Context, flows []*demoFlow, copying []str
 	if err != nil {
 		return load, nil, err
 	}
-	status, err := d.node(measured).status(ctx)
+	status, err := d.nodes[measured].status(ctx)
 	if err != nil {
 		return load, nil, err
 	}

@@ -46,31 +46,18 @@ func (d *demo) startDaemons(ctx context.Context) error {
 		if s.role != bulkRole {
 			continue
 		}
-		n, err := d.startDaemon(s.name)
-		if err != nil {
+		if err := d.writeDemoConfig(s.name); err != nil {
 			return err
 		}
-		d.nodes = append(d.nodes, n)
-	}
-	for _, n := range d.nodes {
-		if err := n.wait(ctx, readyLimit, func(s shaper.Status) bool { return s.InSync }); err != nil {
-			return fmt.Errorf("wait for the daemon on %s: %w%s", n.host.Name, err, n.logTail())
+		if err := d.startNode(s.name); err != nil {
+			return err
 		}
+	}
+	if err := d.inSync(ctx); err != nil {
+		return err
 	}
 	d.progress("%d daemons have shaped their nodes, %s after the first was started", len(d.nodes), time.Since(start).Round(time.Millisecond))
 	return nil
-}
-
-func (d *demo) startDaemon(name string) (_ *demoNode, err error) {
-	runDir := d.runDir(name)
-	if err := os.MkdirAll(runDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make folder: %w", err)
-	}
-	cfg, err := d.writeConfig(name, runDir)
-	if err != nil {
-		return nil, err
-	}
-	return startNode(d.cluster.Host(name), cfg, runDir)
 }
 
 // startNode runs a daemon on a server, with its log in its run folder, which is not watched for edits.
@@ -117,7 +104,8 @@ func (n *demoNode) wait(ctx context.Context, limit time.Duration, good func(shap
 // stopDaemons ends the daemons and sees that the shaping stays.
 func (d *demo) stopDaemons(ctx context.Context) error {
 	var wrongs shapingError
-	for _, n := range d.nodes {
+	for _, name := range d.nodeNames() {
+		n := d.nodes[name]
 		before, err := n.kernel.Observe(ctx)
 		if err != nil {
 			return err
@@ -158,14 +146,4 @@ func fileTail(path string) string {
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	lines = lines[max(0, len(lines)-5):]
 	return "; it wrote last\n  " + strings.TrimSpace(string(bytes.Join(lines, []byte("\n  "))))
-}
-
-// node finds a bulk node.
-func (d *demo) node(name string) *demoNode {
-	for _, n := range d.nodes {
-		if n.host.Name == name {
-			return n
-		}
-	}
-	return nil
 }

@@ -5,34 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"bulkshaper/cmd/bulkshaper/ask"
-	"bulkshaper/cmd/bulkshaper/scratch"
-	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 )
 
-// podStory copies between pods over each kind of pod network, with the daemon on every bulk node, and compares three things: what
+// podStory copies between pods over each kind of pod network, beside services that ask each other over the same network: first
+// without shaping, then with the daemon on every bulk node. It sees whether the services are live, and compares three things: what
 // leaves the first node as a packet socket sees it, the class that explain names for that address, and the class that counted it.
 type podStory struct {
-	settle, window time.Duration
+	// live and free are the times of what is shaped, and of what is not.
+	live, free storyTimes
+	// again is how often it may still measure again for a machine that was too busy.
+	again          int
+	congestion     string
 	json           bool
 	stdout, stderr io.Writer
 	report         podReport
-}
-
-// podReport is the result as JSON.
-type podReport struct {
-	Machine storyMachine `json:"machine"`
-	Verdict string       `json:"verdict"`
-	Runs    []podRun     `json:"networks"`
 }
 
 // podNetwork is a kind of pod network, as people know it.
@@ -63,7 +54,7 @@ func (s *podStory) run(ctx context.Context) (err error) {
 	s.report.Machine = describeMachine()
 	for _, network := range podNetworks() {
 		s.progress("%s", network.name)
-		b := &podBed{story: s, network: network, nodes: map[string]*demoNode{}}
+		b := &podBed{story: s, network: network}
 		err := b.run(ctx)
 		if down := b.close(); down != nil {
 			err = errors.Join(err, fmt.Errorf("take the lab down: %w", down))
@@ -89,55 +80,57 @@ func (s *podStory) progress(format string, args ...any) {
 
 // podBed is a cluster with one kind of pod network.
 type podBed struct {
+	stage
 	story   *podStory
 	network podNetwork
-	dir     string
-	folder  *scratch.Folder
-	log     *os.File
-	cluster *lab.Cluster
-	bulk    *traffic.Bulk
-	nodes   map[string]*demoNode
 }
 
-func (b *podBed) run(ctx context.Context) (err error) {
-	if b.folder, err = scratch.New(); err != nil {
+func (b *podBed) run(ctx context.Context) error {
+	if err := b.raise(podTopology(b.network.kind, b.story.congestion), podSender); err != nil {
 		return err
 	}
-	b.dir = b.folder.Path
-	if socket := filepath.Join(b.runDir(podSender), ask.SocketName); len(socket) > maxSocketPath {
-		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", b.dir)
-	}
-	if b.log, err = os.Create(filepath.Join(b.dir, "traffic.log")); err != nil {
-		return fmt.Errorf("make log: %w", err)
-	}
-	if b.cluster, err = lab.Build(podTopology(b.network.kind)); err != nil {
-		return err
-	}
-	if err := b.writeInventory(b.network.prefixes); err != nil {
-		return err
-	}
-	if err := b.startDaemons(ctx); err != nil {
+	if err := b.writeInventory(listedPods(b.network.prefixes)); err != nil {
 		return err
 	}
 	if b.network.byHand {
+		if err := b.startDaemons(ctx); err != nil {
+			return err
+		}
 		return b.sendByHand(ctx)
 	}
+	if err := b.startTraffic(); err != nil {
+		return err
+	}
+	if b.network.wrong { // without shaping it is what it was with the right inventory
+		if err := b.startDaemons(ctx); err != nil {
+			return err
+		}
+		if err := b.measure(ctx, b.network.name, nil); err != nil {
+			return err
+		}
+		return b.correct(ctx)
+	}
+	before, err := b.unshaped(ctx)
+	if err != nil {
+		return err
+	}
+	return b.measure(ctx, b.network.name, &before)
+}
+
+func (b *podBed) startTraffic() (err error) {
 	if b.bulk, err = traffic.StartBulk(b.cluster, trafficArgs(traffic.KindBulk), b.log); err != nil {
 		return err
 	}
-	if err := b.bulk.Set(b.copies()); err != nil {
+	if b.requests, err = traffic.StartRequests(b.cluster, b.services(), trafficArgs(traffic.KindRequests), b.log); err != nil {
 		return err
 	}
-	if err := b.measure(ctx, b.network.name); err != nil || !b.network.wrong {
-		return err
-	}
-	return b.correct(ctx)
+	return b.bulk.Set(b.copies())
 }
 
 // correct gives the inventory the prefixes that it lacks, and measures again.
 func (b *podBed) correct(ctx context.Context) error {
 	edited := time.Now()
-	if err := b.writeInventory(true); err != nil {
+	if err := b.writeInventory(listedPods(true)); err != nil {
 		return err
 	}
 	for name, n := range b.nodes {
@@ -150,111 +143,55 @@ func (b *podBed) correct(ctx context.Context) error {
 		}
 	}
 	b.network.wrong = false
-	return b.measure(ctx, "routed, after the prefixes were added")
+	if err := b.recovered(ctx); err != nil {
+		return err
+	}
+	return b.measure(ctx, "routed, after the prefixes were added", nil)
 }
+
+// recovered waits, not for ever, until the copies have noticed what they may send now: connections that nearly starved in the default
+// class wait seconds before they try again.
+func (b *podBed) recovered(ctx context.Context) error {
+	const (
+		look   = 250 * time.Millisecond
+		enough = 0.97 // of what the classes leave for payload
+	)
+	allowed := 0.0
+	for class := range podPercent() {
+		allowed += float64(podRate(class)) * payloadShare
+	}
+	sends := func(p traffic.Pair) bool { return p.From == podSender || p.From == b.pod(podSender) }
+	for limit := time.Now().Add(recoverLimit); time.Now().Before(limit); {
+		from := traffic.Now()
+		if err := pause(ctx, look); err != nil {
+			return err
+		}
+		to := traffic.Now()
+		samples, err := b.bulk.Until(ctx, to)
+		if err != nil {
+			return err
+		}
+		if rateOf(samples, from, to, sends) >= enough*allowed {
+			return nil
+		}
+	}
+	return nil
+}
+
+// recoverLimit is more than the longest pause of a connection whose packets were lost a few times in a row.
+const recoverLimit = 8 * time.Second
 
 func (b *podBed) startDaemons(ctx context.Context) error {
 	for _, s := range podServers() {
 		if s.role != bulkRole {
 			continue
 		}
-		if err := os.MkdirAll(b.runDir(s.name), 0o755); err != nil {
-			return fmt.Errorf("make folder: %w", err)
-		}
-		if err := b.writeConfig(s.name); err != nil {
+		if err := b.writePodConfig(s.name); err != nil {
 			return err
 		}
-		n, err := startNode(b.cluster.Host(s.name), b.config(s.name), b.runDir(s.name))
-		if err != nil {
+		if err := b.startNode(s.name); err != nil {
 			return err
 		}
-		b.nodes[s.name] = n
 	}
-	for name, n := range b.nodes {
-		if err := n.wait(ctx, readyLimit, func(s shaper.Status) bool { return s.InSync }); err != nil {
-			return fmt.Errorf("wait for the daemon on %s: %w%s", name, err, n.logTail())
-		}
-	}
-	return nil
-}
-
-// close ends what still runs and removes everything.
-func (b *podBed) close() error {
-	var errs []error
-	if b.bulk != nil {
-		errs = append(errs, b.bulk.Close())
-	}
-	for _, n := range b.nodes {
-		errs = append(errs, n.close())
-	}
-	if b.cluster != nil {
-		errs = append(errs, b.cluster.Close())
-	}
-	if b.log != nil {
-		errs = append(errs, b.log.Close())
-	}
-	if b.folder != nil {
-		errs = append(errs, b.folder.Remove())
-	}
-	return errors.Join(errs...)
-}
-
-// judge puts together what was wrong.
-func (r *podReport) judge() error {
-	r.Verdict = verdictPassed
-	var wrongs, slow shapingError
-	busy := demoLoad{Busy: 1}
-	for _, run := range r.Runs {
-		for _, w := range run.Wrong {
-			wrongs = append(wrongs, run.Network+": "+w)
-		}
-		for _, w := range run.Slow {
-			slow = append(slow, run.Network+": "+w)
-			if busy.Busy > run.Load.Busy {
-				busy = run.Load // the one that has the least of an excuse
-			}
-		}
-	}
-	switch {
-	case len(wrongs) == 0 && len(slow) == 0:
-		return nil
-	case len(wrongs) == 0 && busy.tooMuch():
-		r.Verdict = verdictNotMeasurable
-		return &busyError{busy, slow}
-	}
-	r.Verdict = verdictFailed
-	return append(wrongs, slow...)
-}
-
-// text is the report for people.
-func (r *podReport) text() string {
-	var out strings.Builder
-	for _, run := range r.Runs {
-		t := newTable("TO", "ON THE WIRE", "OF ALL SENT", "EXPLAIN, WIRE", "EXPLAIN, POD", "RECEIVED", "OF ITS RATE")
-		for _, d := range run.Destinations {
-			received, share := "-", "-"
-			if d.Limit > 0 {
-				received, share = humanRate(d.Received), percentOf(d.Received/d.Limit)
-			}
-			t.row(d.To, d.Wire, percentOf(d.Share), d.Explained, screen.OrDash(d.ExplainedPod), received, share)
-		}
-		fmt.Fprintf(&out, "%s\n%s", run.Network, indent(t.String()))
-		var counted []string
-		for _, c := range run.Classes {
-			counted = append(counted, fmt.Sprintf("%s %s (expected %s)", c.Name, percentOf(c.Counted), percentOf(c.Expected)))
-		}
-		fmt.Fprintf(&out, "  counted by class: %s\n", strings.Join(counted, ", "))
-		for _, h := range run.Hints {
-			fmt.Fprintf(&out, "  status says: %s\n", h)
-		}
-		for _, w := range slices.Concat(run.Wrong, run.Slow) {
-			fmt.Fprintf(&out, "  NOT AS IT SHOULD BE: %s\n", w)
-		}
-		out.WriteString("\n")
-	}
-	out.WriteString(`ON THE WIRE is the destination in the outer IP header, as a packet socket on the node sees it. EXPLAIN is the class that explain names for
-that address, and for the pod's own. What a class is expected to count are the bytes on the wire to the addresses that explain puts there.
-OF ITS RATE is payload, of what the class's rate leaves for payload in packets of this network.
-`)
-	return out.String()
+	return b.inSync(ctx)
 }

@@ -1,18 +1,20 @@
 package main
 
 import (
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
+	"time"
 
 	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 	"bulkshaper/shaper/tc"
 )
 
-// podLink is the rate of a node's link: pods cost the processors more than the same copies between servers.
-const podLink = tc.BitRate(50_000_000)
+// podLink is the rate of a node's link: pods cost the processors more than the same copies between servers. podUplink is what the two
+// bulk nodes of a cabinet fill without shaping; their classes for other cabinets and the default take three fifths of it.
+const (
+	podLink   = tc.BitRate(50_000_000)
+	podUplink = tc.BitRate(50_000_000)
+)
 
 // podPercent are the classes' rates in percent of the link.
 func podPercent() map[string]int {
@@ -20,6 +22,10 @@ func podPercent() map[string]int {
 }
 
 func podRate(class string) tc.BitRate { return podLink * tc.BitRate(podPercent()[class]) / 100 }
+
+// podFlows is the number of connections of a copy across the cabinets: with fewer BBR, which some kernels have as their default, leaves the
+// uplink's queue half empty.
+const podFlows = 8
 
 // podSender is the node that is looked at.
 const podSender = "hadoop01"
@@ -30,7 +36,7 @@ func podServers() []podServerSpec {
 	return []podServerSpec{
 		{"hadoop01", bulkRole, "b12", "10.1.12.11", "10.244.1.0/24"}, {"hadoop02", bulkRole, "b12", "10.1.12.12", "10.244.2.0/24"},
 		{"hadoop03", bulkRole, "b13", "10.1.13.13", "10.244.3.0/24"}, {"hadoop04", bulkRole, "b13", "10.1.13.14", "10.244.4.0/24"},
-		{"app02", "app", "b13", "10.1.13.101", ""},
+		{"app01", "app", "b12", "10.1.12.101", "10.244.101.0/24"}, {"app02", "app", "b13", "10.1.13.101", "10.244.102.0/24"},
 	}
 }
 
@@ -43,31 +49,41 @@ func podServerOf(name string) podServerSpec {
 	return podServerSpec{}
 }
 
-func podTopology(network lab.PodNetwork) lab.Topology {
-	t := lab.Topology{Pods: network}
+func podTopology(network lab.PodNetwork, congestion string) lab.Topology {
+	t := lab.Topology{Pods: network, Congestion: congestion}
 	for _, name := range []string{"b12", "b13"} {
-		cabinet := lab.Cabinet{Name: name, Prefix: netip.MustParsePrefix(storyCabinets()[name]), Uplink: lab.Limit{Rate: 2 * podLink}}
+		cabinet := lab.Cabinet{Name: name, Prefix: netip.MustParsePrefix(storyCabinets()[name]),
+			Uplink: lab.Limit{Rate: podUplink, Burst: 10_000, Queue: 80 * time.Millisecond}}
 		for _, s := range podServers() {
 			if s.cabinet != name {
 				continue
 			}
-			server := lab.Server{Name: s.name, Address: netip.MustParseAddr(s.address), Wire: lab.Limit{Rate: podLink}}
-			if s.pods != "" {
-				server.Pods = netip.MustParsePrefix(s.pods)
+			rate := podLink
+			if s.role != bulkRole {
+				rate = storyAppLink
 			}
-			cabinet.Servers = append(cabinet.Servers, server)
+			cabinet.Servers = append(cabinet.Servers, lab.Server{Name: s.name, Address: netip.MustParseAddr(s.address),
+				Wire: lab.Limit{Rate: rate}, Pods: netip.MustParsePrefix(s.pods)})
 		}
 		t.Cabinets = append(t.Cabinets, cabinet)
 	}
 	return t
 }
 
-// pod is where a bulk node's work runs: its pod, or the node itself.
+// pod is where work runs: the server's pod, or the server itself on the host network.
 func (b *podBed) pod(server string) string {
-	if b.network.kind == lab.NoPods || podServerOf(server).pods == "" {
+	if b.network.kind == lab.NoPods {
 		return server
 	}
 	return lab.PodOf(server)
+}
+
+// target is where a copy to a server goes: to the pod of a bulk node, and to a node of the services itself.
+func (b *podBed) target(server string) string {
+	if podServerOf(server).role != bulkRole {
+		return server
+	}
+	return b.pod(server)
 }
 
 // podTargets are what podSender sends to, a server each.
@@ -81,55 +97,31 @@ func (b *podBed) copies() []traffic.Copy {
 		{Pair: traffic.Pair{From: podSender, To: "app02"}, Flows: 1},
 	}
 	for _, to := range []string{"hadoop03", "hadoop04"} {
-		copies = append(copies, traffic.Copy{Pair: traffic.Pair{From: from, To: b.pod(to)}, Flows: 2}, traffic.Copy{Pair: traffic.Pair{From: other, To: b.pod(to)}, Flows: 1})
+		copies = append(copies,
+			traffic.Copy{Pair: traffic.Pair{From: from, To: b.pod(to)}, Flows: podFlows}, traffic.Copy{Pair: traffic.Pair{From: other, To: b.pod(to)}, Flows: podFlows})
 	}
 	return copies
 }
 
-func (b *podBed) runDir(node string) string { return filepath.Join(b.dir, "run", node) }
-func (b *podBed) config(node string) string { return filepath.Join(b.dir, node+".yaml") }
-
-// writeInventory makes or changes the files, with the pods' prefixes or without.
-func (b *podBed) writeInventory(prefixes bool) error {
-	folder := filepath.Join(b.dir, "nyc1", "jsons")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	var names []string
-	mapping := map[string][]string{}
+// listedPods are all servers, with the pods' prefixes or without.
+func listedPods(prefixes bool) []listedServer {
+	var list []listedServer
 	for _, s := range podServers() {
-		names = append(names, s.name)
-		mapping[s.role] = append(mapping[s.role], s.name)
-		server := map[string]any{"name": s.name, "ip_address": s.address, "cabinet": s.cabinet}
-		if prefixes && s.pods != "" {
-			server["prefixes"] = []string{s.pods}
+		server := listedServer{Name: s.name, Address: s.address, Cabinet: s.cabinet, Role: s.role}
+		if prefixes {
+			server.Prefixes = []string{s.pods}
 		}
-		if err := writeJSONFile(filepath.Join(folder, s.name+".json"), server); err != nil {
-			return err
-		}
+		list = append(list, server)
 	}
-	return writeJSONFile(filepath.Join(b.dir, "roles.json"), map[string]any{"servers": names, "roles": []string{"app", bulkRole}, "mapping": mapping})
+	return list
 }
 
-func (b *podBed) writeConfig(node string) error {
-	p := podPercent()
-	text := fmt.Sprintf(`interface: %s
-node: %s
-link_rate: %s
-inventory: {roles: roles.json, servers: [nyc1/jsons]}
-classes:
-  same-cabinet:  {id: 10,  rate: %d%%}
-  cross-cabinet: {id: 20,  rate: %d%%}
-  default:       {id: 100, rate: %d%%}
-default_class: default
-rules:
-  - {name: same-cabinet,  match: {cabinet: same}, class: same-cabinet}
-  - {name: cross-cabinet, match: {role: %s}, class: cross-cabinet}
-metrics: {listen: "127.0.0.1:9825"}
-run_dir: %q
-`, lab.Interface, node, podLink, p["same-cabinet"], p["cross-cabinet"], p["default"], bulkRole, b.runDir(node))
-	if err := os.WriteFile(b.config(node), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write config: %w", err)
-	}
-	return nil
+// writePodConfig writes a node's config. The default class has a plain queue, that of kernels without fq_codel: what bulk in it does to
+// services in it is then the same on every kernel.
+func (b *podBed) writePodConfig(node string) error {
+	rate := func(class string) string { return percentRate(podPercent()[class]) }
+	return b.writeConfig(node, podLink,
+		nodeClass{name: "same-cabinet", id: "10", rate: rate("same-cabinet"), rule: "cabinet: same"},
+		nodeClass{name: "cross-cabinet", id: "20", rate: rate("cross-cabinet"), rule: "role: " + bulkRole},
+		nodeClass{name: "default", id: "100", rate: rate("default"), more: ", leaf: {kind: pfifo}"})
 }

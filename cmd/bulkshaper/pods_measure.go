@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/shaper"
@@ -25,10 +23,19 @@ type podRun struct {
 	Destinations []podDestination `json:"destinations"`
 	Classes      []podClass       `json:"classes"`
 	Hints        []string         `json:"hints"`
-	Load         demoLoad         `json:"machine"`
+	// Asked is how the services were live, unshaped where that was measured, and shaped. ServicesWire is where what a bulk node asks goes
+	// on the wire, ServicesClass the class of that by explain.
+	Asked         []podAsked `json:"asked"`
+	ServicesWire  string     `json:"services_wire_address,omitempty"`
+	ServicesClass string     `json:"services_class,omitempty"`
+	Load          demoLoad   `json:"machine"`
 	// Wrong is what is not as it should be on any machine, Slow what a busy one may do to rates.
 	Wrong []string `json:"wrong"`
 	Slow  []string `json:"slow"`
+}
+
+func newPodRun(network string) podRun {
+	return podRun{Network: network, Asked: []podAsked{}, Hints: []string{}, Wrong: []string{}, Slow: []string{}}
 }
 
 // podDestination is a pod, or a server, that the node sent to.
@@ -58,11 +65,19 @@ const podStray = 0.05
 // podLeast is the least payload of a class, in shares of what its rate leaves for it.
 const podLeast = 0.90
 
-// onWire is where a packet for a server's pod goes, as the network is documented (design: what the interface really sees).
+// onWire is where a packet of a copy to a server goes.
 func (b *podBed) onWire(server string) string {
+	if b.target(server) == server {
+		return podServerOf(server).address
+	}
+	return b.podOnWire(server)
+}
+
+// podOnWire is where a packet for a server's pod goes, as the network is documented (design: what the interface really sees).
+func (b *podBed) podOnWire(server string) string {
 	s := podServerOf(server)
 	near := s.cabinet == podServerOf(podSender).cabinet
-	if kind := b.network.kind; s.pods != "" && (kind == lab.Routed || kind == lab.CrossSubnet && near) {
+	if kind := b.network.kind; kind == lab.Routed || kind == lab.CrossSubnet && near {
 		return b.cluster.Host(b.pod(server)).Address.String()
 	}
 	return s.address
@@ -71,41 +86,41 @@ func (b *podBed) onWire(server string) string {
 // payloadOn is the share of payload in full frames to an address: tunnels have headers of their own.
 func (b *podBed) payloadOn(server string) float64 {
 	const tunnel = 50
-	if b.pod(server) != server && b.onWire(server) == podServerOf(server).address {
+	if b.target(server) != server && b.onWire(server) == podServerOf(server).address {
 		return float64(payloadBytes-tunnel) / frameBytes
 	}
 	return payloadShare
 }
 
-// measure measures what leaves podSender, and again where the machine was too busy for it to mean anything.
-func (b *podBed) measure(ctx context.Context, name string) error {
-	if err := pause(ctx, b.story.settle); err != nil {
+// measure measures what leaves podSender and how the services are, with before as what was measured of them without shaping, and again where the machine was too busy for it to mean anything.
+func (b *podBed) measure(ctx context.Context, name string, before *podAsked) error {
+	if err := pause(ctx, b.story.live.settle); err != nil {
 		return err
 	}
 	n := b.nodes[podSender]
 	if err := n.wait(ctx, readyLimit, func(s shaper.Status) bool { return len(s.Hints) > 0 == b.network.wrong }); err != nil {
 		return fmt.Errorf("wait for status to hint at an inventory that lacks something, or not: %w", err)
 	}
-	for try := 1; ; try++ {
+	for ; ; b.story.again-- {
 		run, err := b.measureOnce(ctx, name)
 		if err != nil {
 			return err
 		}
-		if len(run.Slow) == 0 || !run.Load.tooMuch() || try == measureTries {
+		busy := len(run.Slow) > 0 && run.Load.tooMuch() || !run.asked(true).Measurable
+		if !busy || b.story.again == 0 {
+			if before != nil {
+				run.Asked = append([]podAsked{*before}, run.Asked...)
+			}
 			b.story.report.Runs = append(b.story.report.Runs, run)
 			return nil
 		}
-		b.story.progress("the machine was too busy (%s), so it is measured again", run.Load)
+		b.story.progress("the machine was too busy (%s), so it is measured again", run.asked(true).Load)
 	}
 }
 
 func (b *podBed) measureOnce(ctx context.Context, name string) (run podRun, err error) {
-	run = podRun{Network: name, Hints: []string{}, Wrong: []string{}, Slow: []string{}}
+	run = newPodRun(name)
 	n := b.nodes[podSender]
-	busy, err := readCPU()
-	if err != nil {
-		return run, err
-	}
 	first, err := b.bulk.Until(ctx, traffic.Now())
 	if err != nil {
 		return run, err
@@ -115,8 +130,9 @@ func (b *podBed) measureOnce(ctx context.Context, name string) (run podRun, err 
 		return run, err
 	}
 	before, err := n.kernel.Stats(ctx)
+	var asked podWindow
 	if err == nil {
-		err = pause(ctx, b.story.window)
+		asked, err = b.ask(ctx, b.story.live.window)
 	}
 	after, failed := n.kernel.Stats(ctx)
 	seen, stopped := sniffer.Stop()
@@ -134,11 +150,12 @@ func (b *podBed) measureOnce(ctx context.Context, name string) (run podRun, err 
 		return run, err
 	}
 	run.Hints = append(run.Hints, status.Hints...)
-	busyAfter, err := readCPU()
+	services, err := b.asked(ctx, asked, true)
 	if err != nil {
 		return run, err
 	}
-	run.Load.Busy = busyAfter.busySince(busy)
+	run.Asked = append(run.Asked, services)
+	run.Load.Busy = asked.busy
 	if seen.Missed > 0 {
 		run.Slow = append(run.Slow, fmt.Sprintf("%d packets on the wire were missed, so shares are not exact", seen.Missed))
 	}
@@ -146,6 +163,8 @@ func (b *podBed) measureOnce(ctx context.Context, name string) (run podRun, err 
 	if err != nil {
 		return run, err
 	}
+	run.ServicesWire = b.podOnWire(podService)
+	run.ServicesClass = explained[run.ServicesWire].Class
 	run.destinations(b, seen, explained, first[len(first)-1], last[len(last)-1])
 	run.classes(status, before, after, seen, explained)
 	run.judge(b)
@@ -162,10 +181,10 @@ func addressesOf(seen lab.Seen) []string {
 
 // podWithin is the address of a server's pod inside the tunnel, or on the wire; that of the server where it has none.
 func (b *podBed) podWithin(server string) string {
-	if s := podServerOf(server); b.network.byHand && s.pods != "" {
+	if s := podServerOf(server); b.network.byHand && s.role == bulkRole {
 		return netip.MustParsePrefix(s.pods).Addr().Next().Next().String()
 	}
-	return b.cluster.Host(b.pod(server)).Address.String()
+	return b.cluster.Host(b.target(server)).Address.String()
 }
 
 // explain asks the program on the node for everything that was on the wire, and for the pods.
@@ -177,6 +196,7 @@ func (b *podBed) explain(ctx context.Context, onWire []string) (map[string]view.
 	for _, server := range podTargets() {
 		ask[b.onWire(server)], ask[b.podWithin(server)] = true, true
 	}
+	ask[b.podOnWire(podService)] = true
 	out, err := os.Create(filepath.Join(b.dir, "explain.json"))
 	if err != nil {
 		return nil, fmt.Errorf("make file: %w", err)
@@ -223,11 +243,11 @@ func (run *podRun) destinations(b *podBed, seen lab.Seen, explained map[string]v
 	}
 	for _, server := range podTargets() {
 		wire, pod, from := b.onWire(server), b.podWithin(server), b.pod(podSender)
-		if podServerOf(server).pods == "" {
+		if b.target(server) == server {
 			from = podSender
 		}
-		pair := traffic.Pair{From: from, To: b.pod(server)}
-		d := podDestination{To: b.pod(server), Wire: wire, Explained: explained[wire].Class,
+		pair := traffic.Pair{From: from, To: b.target(server)}
+		d := podDestination{To: b.target(server), Wire: wire, Explained: explained[wire].Class,
 			Share:    float64(seen.Bytes[netip.MustParseAddr(wire)]) / float64(max(1, all)),
 			Received: float64(received(last, pair)-received(first, pair)) * 8 / (last.At - first.At).Seconds()}
 		d.Limit = float64(podRate(d.Explained)) * b.payloadOn(server)
@@ -270,6 +290,9 @@ func (run *podRun) judge(b *podBed) {
 			say("class %s counted %s of all that was sent, and by the wire and explain it is %s", c.Name, percentOf(c.Counted), percentOf(c.Expected))
 		}
 	}
+	if run.ServicesClass != "" && run.ServicesClass != "default" {
+		say("explain puts services, which are %s on the wire, in class %s, not default", run.ServicesWire, run.ServicesClass)
+	}
 	got := map[string]float64{}
 	for _, d := range run.Destinations {
 		want := map[string]string{"hadoop02": "same-cabinet", "app02": "default"}[serverOfPod(d.To)]
@@ -306,75 +329,4 @@ func serverOfPod(name string) string {
 		}
 	}
 	return name
-}
-
-// Packets made by hand: an IPv4 packet in an IPv4 packet (RFC 2003), from the node to a server, for the server's pod.
-const byHandPackets = 50
-
-func (b *podBed) sendByHand(ctx context.Context) error {
-	n := b.nodes[podSender]
-	run := podRun{Network: b.network.name, Hints: []string{}, Wrong: []string{}, Slow: []string{}}
-	sniffer, err := n.host.Sniff()
-	if err != nil {
-		return err
-	}
-	before, err := n.kernel.Stats(ctx)
-	for _, server := range podTargets() {
-		if err == nil {
-			err = n.host.SendFrame(ipipFrame(podServerOf(server).address, netip.MustParseAddr(b.podWithin(server))), byHandPackets)
-		}
-	}
-	var after tc.Stats
-	for limit := time.Now().Add(readyLimit); err == nil; { // a class may hold packets back
-		if after, err = n.kernel.Stats(ctx); packetsOf(after) >= packetsOf(before)+byHandPackets*uint64(len(podTargets())) || time.Now().After(limit) {
-			break
-		}
-		err = pause(ctx, pollEvery)
-	}
-	seen, stopped := sniffer.Stop()
-	if err != nil {
-		return err
-	}
-	if stopped != nil {
-		return stopped
-	}
-	status, err := n.status(ctx)
-	if err != nil {
-		return err
-	}
-	explained, err := b.explain(ctx, addressesOf(seen))
-	if err != nil {
-		return err
-	}
-	run.destinations(b, seen, explained, traffic.Sample{}, traffic.Sample{At: 1})
-	for i := range run.Destinations {
-		run.Destinations[i].Limit = 0 // it is packets that are counted here
-	}
-	run.classes(status, before, after, seen, explained)
-	run.judge(b)
-	b.story.report.Runs = append(b.story.report.Runs, run)
-	return nil
-}
-
-func packetsOf(s tc.Stats) (n uint64) {
-	for _, c := range s.Classes {
-		if c.Leaf {
-			n += c.SentPackets
-		}
-	}
-	return n
-}
-
-// ipipFrame is an Ethernet frame that nobody takes, with an outer packet to a server and an inner one to a pod.
-func ipipFrame(outer string, inner netip.Addr) []byte {
-	const ipip, udp, payload = 4, 17, 100
-	header := func(protocol byte, length int, to netip.Addr) []byte {
-		h := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 1, 12, 11}
-		binary.BigEndian.PutUint16(h[2:], uint16(length))
-		return append(h, to.AsSlice()...)
-	}
-	frame := []byte{2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1, 0x08, 0x00}
-	frame = append(frame, header(ipip, 40+payload, netip.MustParseAddr(outer))...)
-	frame = append(frame, header(udp, 20+payload, inner)...)
-	return append(frame, make([]byte, payload)...)
 }

@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
-	"bulkshaper/cmd/bulkshaper/ask"
-	"bulkshaper/cmd/bulkshaper/scratch"
-	"bulkshaper/shaper/kernel/lab"
 	"bulkshaper/shaper/kernel/lab/traffic"
 )
 
@@ -21,14 +16,8 @@ type story struct {
 	options        storyOptions
 	stdout, stderr io.Writer
 
-	dir      string
-	folder   *scratch.Folder
-	log      *os.File
-	cluster  *lab.Cluster
-	meter    *storyMeter
-	bulk     *traffic.Bulk
-	requests *traffic.Requests
-	nodes    map[string]*demoNode // by name, those with a daemon
+	stage
+	meter *storyMeter
 
 	began  time.Duration // on the clock of the traffic
 	inUse  []string      // bulk nodes that copy
@@ -121,18 +110,8 @@ func (s *story) progress(format string, args ...any) {
 // build makes the cluster and starts the requests, which go on until the end.
 func (s *story) build() (err error) {
 	start := time.Now()
-	s.nodes, s.wanted = map[string]*demoNode{}, map[string]float64{}
-	if s.folder, err = scratch.New(); err != nil {
-		return err
-	}
-	s.dir = s.folder.Path
-	if socket := filepath.Join(s.runDir(storyServers()[0].name), ask.SocketName); len(socket) > maxSocketPath {
-		return fmt.Errorf("make folder %s: too long a path for a daemon's socket there; set TMPDIR to a folder with a shorter path", s.dir)
-	}
-	if s.log, err = os.Create(filepath.Join(s.dir, "traffic.log")); err != nil {
-		return fmt.Errorf("make log: %w", err)
-	}
-	if s.cluster, err = lab.Build(storyTopology(s.options.congestion)); err != nil {
+	s.wanted = map[string]float64{}
+	if err := s.raise(storyTopology(s.options.congestion), storyServers()[0].name); err != nil {
 		return err
 	}
 	for _, server := range storyServers() {
@@ -140,7 +119,7 @@ func (s *story) build() (err error) {
 			s.inUse = append(s.inUse, server.name)
 		}
 	}
-	if err := s.writeInventory(); err != nil {
+	if err := s.writeInventory(s.listed()); err != nil {
 		return err
 	}
 	if s.bulk, err = traffic.StartBulk(s.cluster, trafficArgs(traffic.KindBulk), s.log); err != nil {
@@ -162,27 +141,8 @@ func (s *story) build() (err error) {
 
 // close ends what still runs and removes everything.
 func (s *story) close() error {
-	var errs []error
-	if s.requests != nil {
-		errs = append(errs, s.requests.Close())
-	}
-	if s.bulk != nil {
-		errs = append(errs, s.bulk.Close())
-	}
-	for _, n := range s.nodes {
-		errs = append(errs, n.close())
-	}
 	if s.meter != nil {
 		s.meter.close()
 	}
-	if s.cluster != nil {
-		errs = append(errs, s.cluster.Close())
-	}
-	if s.log != nil {
-		errs = append(errs, s.log.Close())
-	}
-	if s.folder != nil {
-		errs = append(errs, s.folder.Remove())
-	}
-	return errors.Join(errs...)
+	return s.stage.close()
 }

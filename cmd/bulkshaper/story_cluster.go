@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
 	"bulkshaper/shaper/kernel/lab"
@@ -168,59 +166,22 @@ func samePairs() []traffic.Pair {
 	return []traffic.Pair{{From: "hadoop03", To: "hadoop04"}, {From: "hadoop07", To: "hadoop08"}}
 }
 
-func (s *story) runDir(node string) string { return filepath.Join(s.dir, "run", node) }
-
-// writeInventory makes the files say that the nodes in use are the bulk nodes, a renamed file each.
-func (s *story) writeInventory() error {
-	folder := filepath.Join(s.dir, "nyc1", "jsons")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	roles := struct {
-		Servers []string            `json:"servers"`
-		Roles   []string            `json:"roles"`
-		Mapping map[string][]string `json:"mapping"`
-	}{Roles: []string{"app", bulkRole}, Mapping: map[string][]string{"app": serviceNodes(), bulkRole: s.inUse}}
+// listed are the services' nodes and the bulk nodes in use, as the inventory has them.
+func (s *story) listed() []listedServer {
+	var list []listedServer
 	for _, name := range append(serviceNodes(), s.inUse...) {
-		roles.Servers = append(roles.Servers, name)
 		server := storyServerOf(name)
-		file := filepath.Join(folder, name+".json")
-		if _, err := os.Stat(file); err == nil {
-			continue
-		}
-		if err := writeJSONFile(file, map[string]any{"name": name, "ip_address": server.address, "cabinet": server.cabinet}); err != nil {
-			return err
-		}
+		list = append(list, listedServer{Name: name, Address: server.address, Cabinet: server.cabinet, Role: server.role})
 	}
-	return writeJSONFile(filepath.Join(s.dir, "roles.json"), roles)
+	return list
 }
 
 // writeStoryConfig writes a node's config; cross is the rate of its class for other cabinets.
-func (s *story) writeStoryConfig(node, cross string) (string, error) {
-	path := filepath.Join(s.dir, node+".yaml")
-	text := fmt.Sprintf(`interface: %s
-node: %s
-link_rate: %s
-inventory: {roles: roles.json, servers: [nyc1/jsons]}
-classes:
-  same-cabinet:  {id: 10,  rate: %d%%}
-  cross-cabinet: {id: 20,  rate: %s}
-  default:       {id: 100, rate: 20%%}
-default_class: default
-rules:
-  - {name: same-cabinet,  match: {cabinet: same}, class: same-cabinet}
-  - {name: cross-cabinet, match: {role: %s}, class: cross-cabinet}
-metrics: {listen: "127.0.0.1:9825"}
-run_dir: %q
-`, lab.Interface, node, storyLink, storySame, cross, bulkRole, s.runDir(node))
-	scratch := filepath.Join(s.dir, "."+node+".new")
-	if err := os.WriteFile(scratch, []byte(text), 0o644); err != nil {
-		return "", fmt.Errorf("write config: %w", err)
-	}
-	if err := os.Rename(scratch, path); err != nil {
-		return "", fmt.Errorf("write config: %w", err)
-	}
-	return path, nil
+func (s *story) writeStoryConfig(node, cross string) error {
+	return s.writeConfig(node, storyLink,
+		nodeClass{name: "same-cabinet", id: "10", rate: percentRate(storySame), rule: "cabinet: same"},
+		nodeClass{name: "cross-cabinet", id: "20", rate: cross, rule: "role: " + bulkRole},
+		nodeClass{name: "default", id: "100", rate: "20%"})
 }
 
 // fixedCross and sharedCross are the two ways to write the rate.

@@ -28,19 +28,24 @@ func atMost(what string, got, most float64) storyCheck {
 func percentOf(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // claimed judges what is said of the services.
-func (p *storyPhase) claimed(s *story) []storyCheck {
+func (p *storyPhase) claimed(*story) []storyCheck {
 	var checks []storyCheck
 	for i, kind := range storyKinds() {
-		service := p.Services[i]
 		switch {
 		case p.Claim == claimBroken && kind.MustBreak:
-			checks = append(checks, atLeast("late "+kind.Name, service.lateShare(), leastBroken))
+			checks = append(checks, p.Services[i].broken())
 		case p.Claim == claimLive && kind.MustLive:
-			got := fmt.Sprintf("%d of %d", service.Late, service.Requests)
-			checks = append(checks, storyCheck{"late " + kind.Name, got, "none", service.Late == 0 && service.Requests > 0})
+			checks = append(checks, p.Services[i].live())
 		}
 	}
 	return checks
+}
+
+// broken claims that a service does not work, live that it does.
+func (s storyService) broken() storyCheck { return atLeast("late "+s.Name, s.lateShare(), leastBroken) }
+
+func (s storyService) live() storyCheck {
+	return storyCheck{"late " + s.Name, fmt.Sprintf("%d of %d", s.Late, s.Requests), "none", s.Late == 0 && s.Requests > 0}
 }
 
 func checkNoPortFull(_ *story, p *storyPhase) []storyCheck {

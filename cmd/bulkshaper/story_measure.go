@@ -144,7 +144,7 @@ func (s *story) measureOnce(ctx context.Context, p *storyPhase) error {
 	}
 	p.MeasureFrom, p.MeasureTo = s.since(from), s.since(to)
 	p.Load = loadOf(busyThen.busySince(busy), requests, stalls)
-	p.Services = countServices(requests)
+	p.Services = countServices(storyKinds(), kindOf, requests)
 	p.Cabinets = s.countCabinets(samples, from, to, first, last)
 	p.Ports = s.countPorts(first, last)
 	return nil
@@ -196,9 +196,8 @@ func percentile(values []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// countServices sums up the requests by kind.
-func countServices(requests []traffic.Request) []storyService {
-	kinds := storyKinds()
+// countServices sums up the requests by kind, which kindOf finds for a service's index.
+func countServices(kinds []storyServiceKind, kindOf func(service int) int, requests []traffic.Request) []storyService {
 	services := make([]storyService, len(kinds))
 	latencies := make([][]time.Duration, len(kinds))
 	for i, k := range kinds {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -66,15 +65,10 @@ func startShaping(ctx context.Context, s *story, p *storyPhase) error {
 func (s *story) startStoryNodes(ctx context.Context, names []string, p *storyPhase) error {
 	start := time.Now()
 	for _, name := range names {
-		if err := os.MkdirAll(s.runDir(name), 0o755); err != nil {
-			return fmt.Errorf("make folder: %w", err)
-		}
-		cfg, err := s.writeStoryConfig(name, fixedCross())
-		if err != nil {
+		if err := s.writeStoryConfig(name, fixedCross()); err != nil {
 			return err
 		}
-		if s.nodes[name], err = startNode(s.cluster.Host(name), cfg, s.runDir(name)); err != nil {
-			delete(s.nodes, name)
+		if err := s.startNode(name); err != nil {
 			return err
 		}
 	}
@@ -134,7 +128,7 @@ func doubleCabinet(ctx context.Context, s *story, p *storyPhase) error {
 		}
 	}
 	s.inUse = append(s.inUse, joining...)
-	if err := s.writeInventory(); err != nil {
+	if err := s.writeInventory(s.listed()); err != nil {
 		return err
 	}
 	if err := s.startStoryNodes(ctx, joining, p); err != nil {
@@ -147,7 +141,7 @@ func doubleCabinet(ctx context.Context, s *story, p *storyPhase) error {
 func shareUplink(ctx context.Context, s *story, p *storyPhase) error {
 	start := time.Now()
 	for name := range s.nodes {
-		if _, err := s.writeStoryConfig(name, sharedCross()); err != nil {
+		if err := s.writeStoryConfig(name, sharedCross()); err != nil {
 			return err
 		}
 	}
@@ -185,7 +179,7 @@ func editRoles(ctx context.Context, s *story, p *storyPhase) error {
 		}
 	}
 	start := time.Now()
-	if err := s.writeInventory(); err != nil {
+	if err := s.writeInventory(s.listed()); err != nil {
 		return err
 	}
 	return s.follow(ctx, start, s.sharedRate, p)

@@ -175,7 +175,7 @@ func (e *storyVerdictError) Error() string {
 	return "not as claimed:\n  " + strings.Join(e.lines, "\n  ")
 }
 
-// verdict judges the whole; what was measured and is wrong outweighs what could not be measured.
+// verdict judges the whole.
 func (r *storyReport) verdict() error {
 	var wrongs, unsure []string
 	for _, p := range r.Phases {
@@ -189,14 +189,22 @@ func (r *storyReport) verdict() error {
 			}
 		}
 	}
+	if len(unsure) == 0 && len(r.Phases) < len(storyPhases()) {
+		unsure = append(unsure, fmt.Sprintf("it ended after %d of %d phases", len(r.Phases), len(storyPhases())))
+	}
+	return verdictOf(&r.Verdict, wrongs, unsure)
+}
+
+// verdictOf is the verdict, and the error that tells it: what was measured and is wrong outweighs what could not be measured.
+func verdictOf(verdict *string, wrongs, unsure []string) error {
 	switch {
 	case len(wrongs) > 0:
-		r.Verdict = verdictFailed
+		*verdict = verdictFailed
 		return &storyVerdictError{verdictFailed, wrongs}
-	case len(unsure) > 0 || len(r.Phases) < len(storyPhases()):
-		r.Verdict = verdictNotMeasurable
+	case len(unsure) > 0:
+		*verdict = verdictNotMeasurable
 		return &storyVerdictError{verdictNotMeasurable, unsure}
 	}
-	r.Verdict = verdictPassed
+	*verdict = verdictPassed
 	return nil
 }

@@ -134,7 +134,7 @@ func TestStoryMeasurable(t *testing.T) {
 
 func TestCountServices(t *testing.T) {
 	ms := time.Millisecond
-	services := countServices([]traffic.Request{
+	services := countServices(storyKinds(), kindOf, []traffic.Request{
 		{Service: 0, Latency: 99 * ms, Answered: true}, {Service: 4, Latency: 101 * ms, Answered: true}, // fresh RPC, both ways
 		{Service: 2, Latency: 51 * ms, Answered: true}, {Service: 6, Latency: traffic.Patience}, // DNS
 		{Service: 1, Latency: 2 * ms},                 // kept RPC, refused: that is no fast answer
