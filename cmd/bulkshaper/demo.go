@@ -94,7 +94,7 @@ users make user namespaces.`,
 			times := storyTimes{2 * time.Second, 3 * time.Second}
 			s := &podStory{live: times, free: times, again: 4, congestion: *congestion, json: format.value == "json", stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
 			if *short {
-				s.live, s.free, s.again = storyTimes{time.Second, 1500 * time.Millisecond}, storyTimes{800 * time.Millisecond, 750 * time.Millisecond}, 1
+				s.live, s.free, s.again = storyTimes{time.Second, 1250 * time.Millisecond}, storyTimes{800 * time.Millisecond, 750 * time.Millisecond}, 1
 			}
 			tell = s.run
 		default:
