@@ -22,7 +22,7 @@ const (
 	stacksSize = 1 << 20
 )
 
-// ending sees to it that a daemon which was told to stop ends, though a part of it hangs: on a disk or a pipe that takes nothing, say. The
+// ending sees to it that a daemon which was told to stop ends, though a part of it hangs: on a disk that takes nothing, say. The
 // shaping stays in the kernel whatever becomes of the daemon, and what it does is made to be cut off anywhere, so to end without such a part
 // costs nothing; to stay costs the next start.
 type ending struct {
@@ -115,6 +115,7 @@ func (e *ending) tooLate(after time.Duration) error {
 			stacks := make([]byte, stacksSize)
 			log.Debug("where each goroutine is", zap.ByteString("stacks", stacks[:runtime.Stack(stacks, true)]))
 		}
+		_ = log.Sync() // who reads it may be what hangs
 	}()
 	select {
 	case <-said:

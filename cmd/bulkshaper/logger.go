@@ -14,7 +14,7 @@ import (
 )
 
 // newLogger writes what config asks for: "console" for people, "json" for machines; "auto" is console on a terminal and in the
-// journal, which has its own time stamps, and JSON elsewhere.
+// journal, which has its own time stamps, and JSON elsewhere. Who logs never waits for w; Sync does, for a moment.
 func newLogger(cfg config.Log, w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(cfg.Level)
 	if err != nil {
@@ -38,7 +38,7 @@ func newLogger(cfg config.Log, w io.Writer) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: use auto, console or json", cfg.Format)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder, newLogQueue(w, lostLine(encoder)), level)), nil
 }
 
 func isTerminal(w any) bool {
