@@ -322,7 +322,7 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 		fields = append(fields, zap.String("rebuild", out.Changes.Rebuild))
 	}
 	if out.Changes != nil && out.Changes.Advice != "" {
-		l.Log.Warn("somebody else's root qdisc is replaced", zap.String("advice", out.Changes.Advice))
+		fields = append(fields, zap.String("advice", out.Changes.Advice))
 	}
 	if out.Changes != nil && out.Changes.Takeover != "" {
 		fields = append(fields, zap.String("takeover", out.Changes.Takeover))
@@ -332,6 +332,8 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 		l.Log.Info("inventory read, nothing to change", fields[:2]...)
 	case drift:
 		l.Log.Warn("repaired what somebody else changed", fields...)
+	case out.Changes != nil && out.Changes.Advice != "":
+		l.Log.Warn("shaping changed", fields...)
 	default:
 		l.Log.Info("shaping changed", fields...)
 	}
