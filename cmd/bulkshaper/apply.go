@@ -12,6 +12,7 @@ import (
 
 	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/kernel"
@@ -27,11 +28,13 @@ kernel, and does the operations that are missing. A second apply does nothing.
 
 With --confirm the shaping of before comes back by itself unless it is confirmed, also when the terminal or this process is gone: a
 process of its own waits for that, which an end of the session by logind's KillUserProcesses or of the service that it was started
-in ends as well, and then it puts back at once.`,
+in ends as well, and then it puts back at once. A root qdisc that is somebody else's could not be put back, so --takeover and --confirm do
+not go together where there is one. While a daemon shapes the interface, which would undo it, apply is refused.`,
 		Example: "  bulkshaper apply --interface eth1 --roles roles.json --servers jsons/\n  bulkshaper apply --confirm 60s",
 		Args:    cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
+	beside := addBeside(c)
 	within := c.Flags().String("confirm", "", "put the shaping before back unless bulkshaper confirm comes within so `long`, for example 60s")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var length time.Duration
@@ -55,8 +58,9 @@ in ends as well, and then it puts back at once.`,
 		if err := notWhilePending(confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}); err != nil {
 			return err
 		}
-		warnOfDaemon(c.Context(), c.ErrOrStderr(), n.input.Config.RunDir, n.input.Config.Interface,
-			"keeps "+n.input.Config.Interface+" as its own files say, and undoes at once what is otherwise")
+		if err := beside.check(c.Context(), c.ErrOrStderr(), n.input.Config); err != nil {
+			return err
+		}
 		n.advise(c.ErrOrStderr())
 		_, err = n.apply(c.Context(), c.OutOrStdout())
 		return err
@@ -100,24 +104,39 @@ func daemonShapes(ctx context.Context, dir, iface string) (bool, error) {
 	return err == nil, nil
 }
 
-// warnOfDaemon says beside which daemon something is done, or that it is not known.
-func warnOfDaemon(ctx context.Context, stderr io.Writer, dir, iface, what string) {
-	switch shapes, err := daemonShapes(ctx, dir, iface); {
+// beside is whether something is done although a daemon is there that undoes it.
+type beside struct{ allowed *bool }
+
+func addBeside(c *cobra.Command) beside {
+	return beside{c.Flags().Bool("beside-daemon", false, "do it although a daemon shapes the interface, which undoes it at once")}
+}
+
+// check refuses what a daemon would undo at once, and not without packets lost.
+func (b beside) check(ctx context.Context, stderr io.Writer, cfg *config.Config) error {
+	shapes, err := daemonShapes(ctx, cfg.RunDir, cfg.Interface)
+	switch {
 	case err != nil:
-		fmt.Fprintf(stderr, "warning: whether a daemon shapes %s is not known: %v\n", iface, err)
+		fmt.Fprintf(stderr, "warning: whether a daemon shapes %s is not known: %v\n", cfg.Interface, err)
+	case shapes && *b.allowed:
+		fmt.Fprintf(stderr, "warning: a daemon keeps %s as its own files say, and undoes at once what is otherwise\n", cfg.Interface)
 	case shapes:
-		fmt.Fprintf(stderr, "warning: a daemon %s\n", what)
+		return fmt.Errorf("a daemon keeps %s as its own files say, and would undo this at once; nothing was changed: stop it first (`systemctl stop bulkshaper`; "+
+			"the shaping stays), or give --beside-daemon", cfg.Interface)
 	}
+	return nil
 }
 
 func clearCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "clear",
-		Short:   "Remove our shaping from the interface, and nothing else",
+		Use:   "clear",
+		Short: "Remove our shaping from the interface, and nothing else",
+		Long: `Removes what bulkshaper made on the interface. While a daemon shapes it, which would shape it again at once, and while an apply waits to
+be confirmed, it is refused.`,
 		Example: "  bulkshaper clear --interface eth1",
 		Args:    cobra.NoArgs,
 	}
 	flags := addInputFlags(c)
+	beside := addBeside(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := flags.configOnly()
 		if err != nil {
@@ -140,9 +159,11 @@ func clearCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warnOfDaemon(c.Context(), c.ErrOrStderr(), cfg.RunDir, iface, "shapes "+iface+" and will do so again at once; stop it first")
-		if _, pending := (confirm.Place{Dir: cfg.RunDir, Interface: iface}).Pending(); pending {
-			fmt.Fprintf(c.ErrOrStderr(), "warning: an apply on %s waits for confirmation, and what was before it comes back; run `bulkshaper confirm` first\n", iface)
+		if err := notWhilePending(confirm.Place{Dir: cfg.RunDir, Interface: iface}); err != nil {
+			return err
+		}
+		if err := beside.check(c.Context(), c.ErrOrStderr(), cfg); err != nil {
+			return err
 		}
 		for _, r := range shaper.Apply(c.Context(), k, state.Link, ops) {
 			if r.Err != nil {

@@ -127,8 +127,12 @@ func TestConfirmMakesTheRootAnew(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(h *confirmHost){
 		"default class": func(*confirmHost) {},
-		"clear":         func(h *confirmHost) { h.must(h.args("clear")...) },
-		"removed":       func(h *confirmHost) { h.TC("qdisc", "del", "dev", "eth1", "root") },
+		"removed": func(h *confirmHost) {
+			h.TC("qdisc", "del", "dev", "eth1", "root")
+			if r := h.run(h.args("confirm")...); r.code != exitFailed || !strings.Contains(r.stderr, "nothing of ours stands on eth1 any more") {
+				h.t.Errorf("confirm of what is gone: %+v", r)
+			}
+		},
 	} {
 		for _, layout := range []string{"list", "hash"} {
 			t.Run(name+" "+layout, func(t *testing.T) {
@@ -168,7 +172,7 @@ func TestConfirmKeeps(t *testing.T) {
 	h.change()
 	h.must(h.args("apply", "--confirm", "60s")...)
 	after := h.standing()
-	for _, args := range [][]string{{"apply", "--confirm", "60s"}, {"apply"}} {
+	for _, args := range [][]string{{"apply", "--confirm", "60s"}, {"apply"}, {"clear"}, {"clear", "--beside-daemon"}} {
 		if r := h.run(h.args(args...)...); r.code != exitFailed || !strings.Contains(r.stderr, "an apply on eth1 waits for confirmation until ") {
 			t.Errorf("%v while one waits: %+v", args, r)
 		}
@@ -369,6 +373,15 @@ func TestConfirmAndDaemon(t *testing.T) {
 	if r := d.run(d.args("apply", "--confirm", "60s")...); r.code != exitFailed || !strings.Contains(r.stderr, "stop it first") {
 		t.Errorf("beside a daemon: %+v", r)
 	}
+	for _, command := range []string{"apply", "clear"} {
+		if r := d.run(d.args(command)...); r.code != exitFailed || !strings.Contains(r.stderr, "stop it first") || len(d.lines("repaired")) > 0 {
+			t.Errorf("%s beside a daemon: %+v", command, r)
+		}
+	}
+	if r := d.run(d.args("clear", "--beside-daemon")...); r.code != exitDone || !strings.Contains(r.stderr, "undoes at once") {
+		t.Errorf("it is wanted beside a daemon: %+v", r)
+	}
+	eventually(t, "the daemon shapes again", func() bool { return len(d.lines("repaired")) > 0 })
 	if code := d.stop(); code != exitDone {
 		t.Fatalf("exit %d", code)
 	}

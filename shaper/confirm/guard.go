@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/diff"
 )
 
 // Guard waits for a confirmation.
@@ -134,6 +135,9 @@ func (g *Guard) hear(connection net.Conn, before *Before) (over bool, err error)
 	var text string
 	switch strings.TrimSpace(line) {
 	case Keep:
+		if err = g.stands(); err != nil {
+			break
+		}
 		text, over = "kept: the new shaping stays", true
 		err = g.write(Record{Until: time.Now(), Done: time.Now(), Outcome: "the new shaping was confirmed"})
 	case Back:
@@ -145,6 +149,19 @@ func (g *Guard) hear(connection net.Conn, before *Before) (over bool, err error)
 	}
 	_, _ = io.WriteString(connection, answerLine(text, err)) // who asked may be gone; what was said is done
 	return over, err
+}
+
+// stands is an error where the new shaping was removed meanwhile, so that there is nothing to keep.
+func (g *Guard) stands() error {
+	state, err := g.Kernel.Observe(context.Background())
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at what is to be kept: %w", err)
+	case diff.Ownership(state).Kind != diff.Ours:
+		return fmt.Errorf("there is nothing to keep, nothing of ours stands on %s any more: `bulkshaper confirm --back` puts back the shaping of before, "+
+			"which otherwise comes back at the end", g.Interface)
+	}
+	return nil
 }
 
 // restore puts back what was, whoever else is gone, and says so in the run folder and in the log.
