@@ -31,6 +31,8 @@ func TestExplainAnswersWhatItCan(t *testing.T) {
 		"the control class":           {[]string{"--class", "control"}, exitWrong, []string{"ARP"}},
 		"between":                     {[]string{"--between", "10.241.28.0/22"}, exitDone, []string{"9 ranges", "10.241.28.13   10.241.28.20", "10.241.29.27   10.241.29.27   none: this node itself", "agrees on all 21"}},
 		"between of IPv6":             {[]string{"--between", "2001:db8::/32"}, exitDone, []string{"1 range;", "default"}},
+		"a prefix is no address":      {[]string{"10.241.28.0/24", "app01"}, exitWrong, []string{"a prefix, and its addresses may be in several classes", "`bulkshaper explain --between 10.241.28.0/24`", "owner    app01"}},
+		"with its network's length":   {[]string{"10.241.28.14/24"}, exitDone, []string{"10.241.28.14 (10.241.28.14/24)", "owner    hadoop14"}},
 		"no prefix":                   {[]string{"--between", "10.1.0.0"}, exitWrong, []string{"write it like 10.1.0.0/16"}},
 		"two questions at once":       {[]string{"app01", "--class", "default"}, exitWrong, []string{"one question at a time", "with --class default alone"}},
 		"percentages without a speed": {[]string{"app01", "--config", podsConfig(), "--interface", "nosuch0", "--no-kernel", "spark02"}, exitWrong, []string{"class"}},

@@ -137,8 +137,9 @@ func (x *Explainer) Explain(dest string) ([]view.Explanation, error) {
 
 // addresses are those that dest stands for.
 func (x *Explainer) addresses(dest string) ([]netip.Addr, error) {
-	if a, ok := address(dest); ok {
-		return []netip.Addr{a}, nil
+	a, ok, err := address(dest)
+	if ok || err != nil {
+		return []netip.Addr{a}, err
 	}
 	s, ok := x.input.Inventory.Server(dest)
 	if !ok {
@@ -162,13 +163,20 @@ func (x *Explainer) addresses(dest string) ([]netip.Addr, error) {
 	return addresses, nil
 }
 
-// address is dest where it is one, or the first of a prefix.
-func address(dest string) (netip.Addr, bool) {
+// address is dest where it is one, also with the length of its network behind it as in an inventory. A prefix of many is none: its addresses
+// may be in several classes.
+func address(dest string) (a netip.Addr, ok bool, err error) {
 	if a, err := netip.ParseAddr(dest); err == nil {
-		return a.Unmap().WithZone(""), true
+		return a.Unmap().WithZone(""), true, nil
 	}
 	p, err := netip.ParsePrefix(dest)
-	return p.Addr().Unmap(), err == nil
+	if err != nil {
+		return netip.Addr{}, false, nil // the name of a server, then
+	}
+	if p == p.Masked() && !p.IsSingleIP() {
+		return netip.Addr{}, false, fmt.Errorf("explain %q: a prefix, and its addresses may be in several classes; ask with `bulkshaper explain --between %s`", dest, p)
+	}
+	return p.Addr().Unmap(), true, nil
 }
 
 func (x *Explainer) explainAddress(dest string, a netip.Addr) view.Explanation {

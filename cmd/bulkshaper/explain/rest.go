@@ -56,11 +56,13 @@ func NewRest(ctx context.Context, o RestOptions) *Rest {
 
 // Explain answers for each address that dest stands for.
 func (r *Rest) Explain(ctx context.Context, dest string) ([]view.Explanation, error) {
-	if r.o.Find != nil {
+	a, ok, err := address(dest)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.o.Find != nil:
 		return r.held(ctx, dest)
-	}
-	a, ok := address(dest)
-	if !ok {
+	case !ok:
 		return nil, fmt.Errorf("explain %q: while the files are broken and no daemon answers, the name of a server cannot be looked up; give its address", dest)
 	}
 	return []view.Explanation{{Destination: dest, Address: a.String(), Roles: []string{}, Unplanned: "not known: the files are broken, and no daemon answers that could tell",
