@@ -87,8 +87,15 @@ func overrideListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if o.daemonSays != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: the daemon follows no more than what is listed: %s\n", o.daemonSays)
+		}
 		if format.value == "json" {
 			return printJSON(c.OutOrStdout(), o.inForce)
+		}
+		if o.notFollowed && len(o.inForce) == 0 {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "no override is followed on %s\n", o.rates.Interface)
+			return err
 		}
 		return printOverrides(c.OutOrStdout(), o.rates.Interface, o.inForce, time.Now())
 	}
@@ -126,8 +133,12 @@ type overriding struct {
 	// rates are those of the config, without overrides; inForce are the overrides that the daemon, or the next apply, follows.
 	rates   override.Rates
 	inForce []shaper.OverrideStatus
-	stdout  io.Writer
-	stderr  io.Writer
+	// daemonSays is why the daemon does not follow others, "" where there are none or this command has said so itself; notFollowed says
+	// that there are some, or may be.
+	daemonSays  string
+	notFollowed bool
+	stdout      io.Writer
+	stderr      io.Writer
 }
 
 // overrides asks the daemon, who knows what it follows, or reads config, inventory and interface itself.
@@ -135,6 +146,7 @@ func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 	p := f.place()
 	p.tellWhere(c.ErrOrStderr())
 	_, status, silent := p.ask(c.Context())
+	daemonSays, notFollowed := status.OverridesError, status.OverridesError != ""
 	if silent != nil {
 		var denied *ask.SilentError
 		if errors.As(silent, &denied) && denied.Denied != "" {
@@ -146,10 +158,11 @@ func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 		}
 		defer n.close()
 		n.tellOverrides(c.ErrOrStderr())
+		notFollowed = n.notFollowed() != ""
 		status = shaper.StatusOf(shaper.SnapshotOf(n.input, n.desired), tc.Stats{})
 	}
 	return &overriding{place: p, store: override.Store{Dir: p.runDir}, silent: silent, rates: configuredRates(status), inForce: status.Overrides,
-		stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}, nil
+		daemonSays: daemonSays, notFollowed: notFollowed, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}, nil
 }
 
 // configuredRates are the classes of a status as they are without overrides.

@@ -91,6 +91,19 @@ func TestOverride(t *testing.T) {
 			t.Errorf("history lacks %q:\n%s", want, history)
 		}
 	}
+
+	// What cannot be read is not nothing.
+	edit(t, filepath.Join(d.dir, override.FileName), "garbage")
+	eventually(t, "the daemon says that it cannot read them", func() bool { return d.status().OverridesError != "" })
+	list := func(who string) {
+		r := d.run(d.args("override", "list")...)
+		if r.code != exitDone || r.stdout != "no override is followed on eth1\n" || strings.Count(r.stderr, override.FileName) != 1 {
+			t.Errorf("garbage stored, %s: %+v", who, r)
+		}
+	}
+	list("told by the daemon")
+	d.kill()
+	list("without a daemon")
 }
 
 // TestOverrideWithoutDaemon: nothing follows by itself, and it is said; plan and apply honour it.
