@@ -79,6 +79,10 @@ func TestExplainFindsWhatDiffers(t *testing.T) {
 	if r = h.run("status", "--config", incidentConfig()); !strings.Contains(r.stdout, "WRONG RATE: cross-cabinet stands at 1mbit in the kernel, wanted is 204800kbit") {
 		t.Errorf("status:\n%s", r.stdout)
 	}
+	if out := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(out, "operations to do (change cross-cabinet 1:20: rate is 1mbit, ") || !strings.Contains(out, "add hadoop14 10.241.28.14 to cross-cabinet 1:20") ||
+		!strings.Contains(out, "): run `bulkshaper plan`") {
+		t.Errorf("without a daemon the status does not name what is to do:\n%s", r.stdout)
+	}
 	if r = h.run("explain", "hadoop15", "--config", incidentConfig()); r.code != exitDone || !strings.Contains(r.stdout, "WRONG RATE: it stands at 1mbit") {
 		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}

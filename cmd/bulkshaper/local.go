@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
+	"bulkshaper/shaper/plan"
+	"bulkshaper/shaper/tc"
+	"bulkshaper/shaper/words"
 )
 
 // compareEvery is how often a command that shows the status again and again reads files and filters: the counters alone cost little, the
@@ -50,6 +54,9 @@ func (l *local) ask(ctx context.Context) (shaper.Status, error) {
 	if err != nil {
 		return shaper.Status{}, err
 	}
+	if diff.Ownership(l.state).Kind == diff.Foreign {
+		stats.Classes, stats.DirectPackets = nil, 0 // what somebody else's classes count is not ours, though they have our classids
+	}
 	s := shaper.StatusOf(l.snap, stats)
 	l.meter.Fill(&s, stats)
 	l.meter.Add(stats)
@@ -77,7 +84,7 @@ func (l *local) compare(ctx context.Context) error {
 	case err != nil:
 		l.snap.Reason = err.Error()
 	case len(changes.Ops) > 0:
-		l.snap.Reason = fmt.Sprintf("%s to do: run `bulkshaper plan`; no daemon answers", count(len(changes.Ops), "operation"))
+		l.snap.Reason = fmt.Sprintf("%s to do%s: run `bulkshaper plan`; no daemon answers", count(len(changes.Ops), "operation"), someOf(p, l.state, changes.Ops))
 	default:
 		l.snap.InSync = true
 	}
@@ -89,6 +96,24 @@ func (l *local) compare(ctx context.Context) error {
 		l.snap.Top = shaper.TopMatched(p, before, l.state, l.compared.Sub(at))
 	}
 	return nil
+}
+
+// someOf names the first of a few operations, with why; of many, which are a whole tree, the number says enough.
+func someOf(p *plan.Plan, have tc.State, ops []tc.Op) string {
+	const few, named = 100, 3
+	if len(ops) > few {
+		return ""
+	}
+	lines := words.NamesOf(p, have).Summary(ops, named)
+	var texts []string
+	for _, line := range lines[:min(len(lines), named)] {
+		texts = append(texts, line.String())
+	}
+	text := " (" + strings.Join(texts, "; ")
+	if len(lines) > named {
+		text += "; and more"
+	}
+	return text + ")"
 }
 
 // readAgain reads the files as a daemon would that they changed under: what is wrong leaves the last good ones in force.

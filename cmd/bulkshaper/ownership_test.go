@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/shaper"
 )
 
 // TestTakeover replaces a foreign root only where it is allowed, by the flag or by the key, and says so beforehand.
@@ -67,6 +69,27 @@ func TestTakeoverForTcBatch(t *testing.T) {
 	}
 	if left := h.TC("filter", "show", "dev", "eth1", "parent", "1:"); strings.Contains(left, "pref 49") {
 		t.Errorf("prefs by hand are left:\n%s", left)
+	}
+}
+
+// TestStatusDoesNotTakeTheirClassesForOurs: rules by hand have our classids, and what their classes send is not ours.
+func TestStatusDoesNotTakeTheirClassesForOurs(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if err := h.TCBatch(read(t, filepath.Join(incident, "hand-written.tc"))); err != nil {
+		t.Fatal(err)
+	}
+	var s shaper.Status
+	if err := json.Unmarshal([]byte(h.must("status", "--format", "json", "--config", incidentConfig())), &s); err != nil || s.InSync || len(s.Classes) == 0 {
+		t.Fatalf("%v, %+v", err, s)
+	}
+	for _, c := range s.Classes {
+		if c.Standing || c.StandingRate != 0 {
+			t.Errorf("%s %s is said to stand", c.Name, c.ClassID)
+		}
+	}
+	if out := strings.Join(strings.Fields(h.must("status", "--config", incidentConfig())), " "); !strings.Contains(out, "which is not ours") || !strings.Contains(out, "bulkshaper plan --takeover") || strings.Contains(out, "`bulkshaper plan` says") {
+		t.Errorf("status:\n%s", out)
 	}
 }
 

@@ -243,7 +243,11 @@ func StatusTable(st screen.Style, s Status, o StatusOptions) (lines, notes []str
 	}
 	lines, left := t.Lines(st)
 	if lagging {
-		notes = append(notes, st.Wrap("missing: the class is planned and not in the kernel; `bulkshaper plan` says what is to do", 2)...)
+		text := "missing: the class is planned and not in the kernel"
+		if !strings.Contains(s.Reason, "`bulkshaper plan`") && !strings.Contains(s.Reason, "\"bulkshaper plan --takeover\"") { // the reason says it first
+			text += "; `bulkshaper plan` says what is to do"
+		}
+		notes = append(notes, st.Wrap(text, 2)...)
 	}
 	if len(left) > 0 {
 		notes = append(notes, st.Wrap(st.Faint("a wider terminal also shows "+strings.ToLower(strings.Join(left, ", "))), 2)...)
