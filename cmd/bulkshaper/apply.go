@@ -12,6 +12,7 @@ import (
 
 	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/claim"
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
@@ -94,14 +95,21 @@ func (n *node) apply(ctx context.Context, w io.Writer) (done int, err error) {
 	return done, err
 }
 
-// daemonShapes tells whether a daemon with the run folder dir shapes the interface. The error says that this user may not ask.
-func daemonShapes(ctx context.Context, dir, iface string) (bool, error) {
+// daemonShapes names the daemon that shapes the interface: the one with the run folder dir, or one with another that is in this network
+// namespace; "" for none. The error says that this user may not ask.
+func daemonShapes(ctx context.Context, dir, iface string) (string, error) {
+	if holder, held := claim.Find(iface); held {
+		return fmt.Sprintf("a daemon (%s)", holder), nil
+	}
 	_, _, err := ask.First(ctx, []*ask.Daemon{ask.Socket(dir)}, iface)
 	var silent *ask.SilentError
-	if errors.As(err, &silent) && silent.Denied != "" {
-		return false, err
+	switch {
+	case err == nil:
+		return "a daemon", nil
+	case errors.As(err, &silent) && silent.Denied != "":
+		return "", err
 	}
-	return err == nil, nil
+	return "", nil
 }
 
 // beside is whether something is done although a daemon is there that undoes it.
@@ -113,15 +121,15 @@ func addBeside(c *cobra.Command) beside {
 
 // check refuses what a daemon would undo at once, and not without packets lost.
 func (b beside) check(ctx context.Context, stderr io.Writer, cfg *config.Config) error {
-	shapes, err := daemonShapes(ctx, cfg.RunDir, cfg.Interface)
+	daemon, err := daemonShapes(ctx, cfg.RunDir, cfg.Interface)
 	switch {
 	case err != nil:
 		fmt.Fprintf(stderr, "warning: whether a daemon shapes %s is not known: %v\n", cfg.Interface, err)
-	case shapes && *b.allowed:
-		fmt.Fprintf(stderr, "warning: a daemon keeps %s as its own files say, and undoes at once what is otherwise\n", cfg.Interface)
-	case shapes:
-		return fmt.Errorf("a daemon keeps %s as its own files say, and would undo this at once; nothing was changed: stop it first (`systemctl stop bulkshaper`; "+
-			"the shaping stays), or give --beside-daemon", cfg.Interface)
+	case daemon != "" && *b.allowed:
+		fmt.Fprintf(stderr, "warning: %s keeps %s as its own files say, and undoes at once what is otherwise\n", daemon, cfg.Interface)
+	case daemon != "":
+		return fmt.Errorf("%s keeps %s as its own files say, and would undo this at once; nothing was changed: stop it first (`systemctl stop bulkshaper`; "+
+			"the shaping stays), or give --beside-daemon", daemon, cfg.Interface)
 	}
 	return nil
 }

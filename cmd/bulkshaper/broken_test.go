@@ -116,7 +116,7 @@ func TestWhoMayNotAskIsToldSo(t *testing.T) {
 			}
 		}
 	}
-	if r, out := lockedOut("apply"); r.code != exitDone || !strings.Contains(out, "warning: whether a daemon shapes eth1 is not known: ") {
+	if r, out := lockedOut("apply"); r.code != exitFailed || !strings.Contains(out, fmt.Sprintf("a daemon (process %d) keeps eth1", d.cmd.Process.Pid)) {
 		t.Errorf("apply: exit %d, %s", r.code, out)
 	}
 	// In a folder that lets nobody in there is nothing to read either.

@@ -100,9 +100,9 @@ func (n *node) applyGuarded(ctx context.Context, length time.Duration, w io.Writ
 		return err
 	}
 	place := confirm.Place{Dir: dir, Interface: n.input.Config.Interface}
-	if shapes, _ := daemonShapes(ctx, dir, place.Interface); shapes { // who may not ask may not make the folder's lock either
-		return fmt.Errorf("a daemon keeps %s as the files say, and would undo what is put back: stop it first (`systemctl stop bulkshaper`; the shaping stays), "+
-			"apply --confirm, confirm, and start it again", place.Interface)
+	if daemon, _ := daemonShapes(ctx, dir, place.Interface); daemon != "" { // who may not ask may not make the folder's lock either
+		return fmt.Errorf("%s keeps %s as the files say, and would undo what is put back: stop it first (`systemctl stop bulkshaper`; the shaping stays), "+
+			"apply --confirm, confirm, and start it again", daemon, place.Interface)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the run folder: %w", err)

@@ -3,13 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/shaper"
 )
 
@@ -174,35 +172,32 @@ func TestAppliesAtOnce(t *testing.T) {
 	h.must("plan", "--exit-code", "--config", incidentConfig())
 }
 
-// TestTwoDaemons with one config get along; with two configs each sees the other at work, repairs are spaced out, and both say so.
+// TestTwoDaemons with run folders of their own: the second one is refused, whatever its config. Whoever shapes all the same is seen at work,
+// repairs are spaced out, and the daemon says so. On another network's interface of that name a daemon is welcome.
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t)
-	other := t.TempDir()
-	arguments := func(config string) []string {
-		return []string{"--config", config, "--run-dir", other, "--listen", "", "--log-format", "json"}
-	}
-	twin := d.start(arguments(d.config())...)
-	eventually(t, "the twin answers", func() bool { // on its own socket: without one, status reads the kernel itself
-		_, err := os.Stat(filepath.Join(other, ask.SocketName))
-		return err == nil && d.run("status", "--format", "json", "--config", d.config(), "--run-dir", other).code == exitDone
-	})
-	if n := len(twin.lines("shaping changed")) + len(d.lines("repaired")); n != 0 {
-		t.Errorf("a second daemon with the same config changed something %d times", n)
-	}
-	if code := twin.stop(); code != exitDone {
-		t.Errorf("the twin's exit is %d", code)
-	}
 	dir := copyTree(t, incident)
 	rival := filepath.Join(dir, "config.yaml")
 	edit(t, rival, strings.Replace(read(t, rival), "rate: 819200kbit", "rate: 500mbit", 1))
-	d.start(arguments(rival)...)
-	eventually(t, "contended", func() bool { return d.status().Contended })
+	arguments := []string{"--config", rival, "--run-dir", t.TempDir()}
+	who := fmt.Sprintf("(process %d)", d.cmd.Process.Pid)
+	for _, command := range [][]string{{"run", "--listen", ""}, {"apply"}, {"apply", "--confirm", "60s"}, {"clear"}} {
+		if r := d.run(append(command, arguments...)...); r.code != exitFailed || !strings.Contains(r.stderr, who) || len(d.lines("repaired")) > 0 {
+			t.Errorf("%q: %+v", command, r)
+		}
+	}
+	elsewhere := &daemonHost{host: newHost(t), dir: dir}
+	elsewhere.launch()
+	eventually(t, "contended", func() bool {
+		d.must(append([]string{"apply", "--beside-daemon"}, arguments...)...)
+		return d.status().Contended
+	})
 	c := d.status().Contention
 	if c == nil || len(c.Objects) == 0 || !strings.Contains(c.Objects[0].Object, "same-cabinet") {
 		t.Fatalf("it does not say over what: %+v", c)
 	}
-	if len(c.By) == 0 || !strings.HasPrefix(c.By[0], "a program with several netlink sockets (port ") {
+	if len(c.By) == 0 || !strings.HasPrefix(c.By[0], "process ") && !strings.HasPrefix(c.By[0], "a program with several netlink sockets (perhaps another bulkshaper: `pgrep -a bulkshaper`; port ") {
 		t.Errorf("changed by %q", c.By)
 	}
 	if out := strings.Join(strings.Fields(d.must("status", "--config", d.config(), "--run-dir", d.dir)), " "); !strings.Contains(out, "CONTENDED: somebody keeps changing") ||

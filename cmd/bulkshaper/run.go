@@ -22,6 +22,7 @@ import (
 	"bulkshaper/inventory/watch"
 	"bulkshaper/metrics"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/claim"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/kernel"
 	"bulkshaper/shaper/override"
@@ -82,6 +83,16 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 		return err
 	}
 	defer end.closing("run folder", func() { _ = folder.Close() })
+	claimed, err := claim.Take(cfg.Interface)
+	var held *claim.HeldError
+	switch {
+	case errors.As(err, &held):
+		return err
+	case err != nil:
+		log.Warn("whether another daemon shapes the interface cannot be found out", zap.Error(err))
+	default:
+		defer end.closing("claim", func() { _ = claimed.Close() })
+	}
 	k, err := kernel.Open(kernel.Options{Interface: cfg.Interface, Log: log.Named("kernel")})
 	if err != nil {
 		return err

@@ -3,7 +3,10 @@ package kernel
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -12,6 +15,8 @@ import (
 type changers struct {
 	port uint32
 	text string
+	// looked is when the owner of a port was last looked for.
+	looked time.Time
 }
 
 // name is who has a port. The kernel gives a socket that asks for no port of its own the number of its process (netlink_autobind in
@@ -24,12 +29,16 @@ func (c *changers) name(port uint32) string {
 	if port == c.port {
 		return c.text
 	}
-	c.port, c.text = port, fmt.Sprintf("a program with several netlink sockets (port %d)", port)
+	c.port = port
+	pid := int(port)
 	if port > maxPID {
-		return c.text
+		c.text = fmt.Sprintf("a program with several netlink sockets (perhaps another bulkshaper: `pgrep -a bulkshaper`; port %d)", port)
+		if pid = c.owner(port); pid == 0 {
+			return c.text
+		}
 	}
-	c.text = fmt.Sprintf("process %d", port)
-	if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", port)); err == nil {
+	c.text = fmt.Sprintf("process %d", pid)
+	if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
 		program := strings.Map(func(r rune) rune {
 			if !unicode.IsPrint(r) {
 				return -1
@@ -39,6 +48,57 @@ func (c *changers) name(port uint32) string {
 		c.text += " (" + program + ")"
 	}
 	return c.text
+}
+
+// ownerEvery is how seldom the files of all processes are looked through: that takes milliseconds, in which nothing is received.
+const ownerEvery = time.Second
+
+// owner is the process that has the routing socket of a port open, 0 where it may not be seen, is gone, or was looked for just now.
+func (c *changers) owner(port uint32) (pid int) {
+	if time.Since(c.looked) < ownerEvery {
+		return 0
+	}
+	defer func() { c.looked = time.Now() }()
+	inode := inodeOf(port)
+	if inode == "" {
+		return 0
+	}
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, p := range processes {
+		n, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		dir := filepath.Join("/proc", p.Name(), "fd")
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			if target, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && target == "socket:["+inode+"]" {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// inodeOf finds the routing socket of a port of this network namespace, "" for none. A line of the file is: address, protocol, port, groups
+// and so on, the inode last.
+func inodeOf(port uint32) string {
+	data, err := os.ReadFile("/proc/thread-self/net/netlink")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 3 && f[1] == "0" && f[2] == strconv.FormatUint(uint64(port), 10) {
+			return f[len(f)-1]
+		}
+	}
+	return ""
 }
 
 // maxPID is the largest number of a process (PID_MAX_LIMIT); ports that the kernel chooses for further sockets are far above.

@@ -344,6 +344,29 @@ func TestConcurrentUse(t *testing.T) {
 	watcher.Wait()
 }
 
+// TestFurtherSocketsAreNamed by who has them open: of two sockets of a process the kernel can give one only its number for a port.
+func TestFurtherSocketsAreNamed(t *testing.T) {
+	want := fmt.Sprintf("process %d (", os.Getpid())
+	for range 2 {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			t.Fatal(err)
+		}
+		bound, err := unix.Getsockname(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c changers
+		if got := c.name(bound.(*unix.SockaddrNetlink).Pid); !strings.HasPrefix(got, want) {
+			t.Errorf("port %d: %q, want %q...", bound.(*unix.SockaddrNetlink).Pid, got, want)
+		}
+	}
+}
+
 // TestChangersAreNamed by the number of their process and its program, where the port is one.
 func TestChangersAreNamed(t *testing.T) {
 	var c changers
@@ -353,7 +376,7 @@ func TestChangersAreNamed(t *testing.T) {
 	}
 	for port, want := range map[uint32]string{
 		0: "", uint32(os.Getpid()): fmt.Sprintf("process %d (%s)", os.Getpid(), strings.TrimSpace(string(program))),
-		4_059_467_257: "a program with several netlink sockets (port 4059467257)", maxPID: fmt.Sprintf("process %d", maxPID),
+		4_059_467_257: "a program with several netlink sockets (perhaps another bulkshaper: `pgrep -a bulkshaper`; port 4059467257)", maxPID: fmt.Sprintf("process %d", maxPID),
 	} {
 		for range 2 {
 			if got := c.name(port); got != want {
