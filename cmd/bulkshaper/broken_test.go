@@ -36,7 +36,15 @@ func TestExplainWhileFilesAreBroken(t *testing.T) {
 	}
 	ask([]string{"owner hadoop14, cabinet b12 of nyc1, role hadoop_node", "not rule same-cabinet", "rule cross-cabinet", "class cross-cabinet 1:20, rate 204800kbit", "kernel cross-cabinet 1:20 by filter", "agrees",
 		"from what the daemon at " + d.dir}, "hadoop14")
+	ask([]string{"cross-cabinet 1:20, rate 204800kbit", "8 servers with 8 destinations; roles: hadoop_node 8", "rules cross-cabinet 8", "whose it is by what the daemon holds",
+		"10.241.28.14/32 hadoop14 b12 hadoop_node cross-cabinet", "from what the daemon at " + d.dir}, "--class", "cross-cabinet")
+	ask([]string{"8 servers with 8 destinations", "not asked: --no-kernel", "10.241.28.14 hadoop14 b12 hadoop_node cross-cabinet"}, "--class", "cross-cabinet", "--no-kernel")
 	ask([]string{"neither an address nor a server of the inventory that the daemon holds", "did you mean hadoop"}, "hadoop1")
+	for _, args := range [][]string{{"hadoop1"}, {"--between", "10.241.28.0/22"}, {"--class", "nosuch"}} { // no answer is announced where none follows
+		if r := d.run(d.args(append([]string{"explain"}, args...)...)...); strings.Contains(r.stderr, "so the answer is from") || r.stdout != "" {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
 	d.kill()
 	ask([]string{"10.241.28.14 wanted not known: the files are broken, and no daemon answers", "kernel cross-cabinet 1:20 by filter", "held to 204800kbit", "from the kernel alone"}, "10.241.28.14")
 	ask([]string{"the name of a server cannot be looked up; give its address"}, "hadoop14")

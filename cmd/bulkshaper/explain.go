@@ -63,7 +63,7 @@ holds, or the kernel alone, and exits with 2.`,
 				return wrong(fmt.Errorf("--between %q is no prefix; write it like 10.1.0.0/16", *between))
 			}
 		}
-		return flags.explain(c, explainAsked{args, *class, prefix, *all, format.value, !*without})
+		return flags.explain(c, explainAsked{dests: args, class: *class, prefix: prefix, all: *all, format: format.value, kernel: !*without})
 	}
 	return c
 }
@@ -76,6 +76,8 @@ type explainAsked struct {
 	all    bool
 	format string
 	kernel bool
+	// before is called when there is an answer, before that is printed; nil for nothing.
+	before func()
 }
 
 func (f *inputFlags) explain(c *cobra.Command, asked explainAsked) error {
@@ -136,16 +138,18 @@ func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken er
 	if o.Find == nil && r.Unasked() != nil {
 		return broken
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "warning: the files are broken, so the answer is from %s\n", from)
+	asked.before = func() {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: the files are broken, so the answer is from %s\n", from)
+	}
 	switch {
 	case asked.class != "":
-		m, err := r.MembersOf(asked.class)
+		m, err := r.MembersOf(c.Context(), asked.class)
 		if err == nil {
 			err = printAnswer(c, asked, m, func(st screen.Style) []string { return view.MemberLines(st, m, asked.all) })
 		}
 		return errors.Join(broken, err)
 	case asked.prefix.IsValid():
-		return fmt.Errorf("--between takes whole files; ask for single addresses meanwhile: %w", broken)
+		return fmt.Errorf("--between takes whole files, and the files are broken; ask for single addresses meanwhile: %w", broken)
 	}
 	err = explainEach(c, asked, r.Unasked(), func(dest string) ([]view.Explanation, error) { return r.Explain(c.Context(), dest) })
 	var coded *codedError
@@ -178,6 +182,9 @@ func explainEach(c *cobra.Command, asked explainAsked, unasked error, one func(s
 }
 
 func printAnswer(c *cobra.Command, asked explainAsked, answer any, lines func(screen.Style) []string) error {
+	if asked.before != nil {
+		asked.before()
+	}
 	w := c.OutOrStdout()
 	if asked.format == "json" {
 		return printJSON(w, answer)

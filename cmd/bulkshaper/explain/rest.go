@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 
 	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
-	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 	"bulkshaper/shaper/u32"
 )
@@ -80,7 +77,7 @@ func (r *Rest) held(ctx context.Context, dest string) ([]view.Explanation, error
 		if len(found.Matches) > 0 {
 			remedy = fmt.Sprintf("; did you mean %s?", found.Matches[0].Server)
 		}
-		return nil, fmt.Errorf("explain %q: neither an address nor a server of the inventory that the daemon holds%s", dest, remedy)
+		return nil, fmt.Errorf("explain %q: neither an address nor a server of the inventory that the daemon holds while the files are broken%s", dest, remedy)
 	}
 	var answers []view.Explanation
 	for _, a := range found.Answers {
@@ -127,38 +124,4 @@ func (r *Rest) where(a netip.Addr) view.KernelAnswer {
 		}
 	}
 	return answer
-}
-
-// MembersOf is what the kernel's filters lead to a class, given by its name or classid.
-func (r *Rest) MembersOf(class string) (view.Members, error) {
-	id, err := tc.ParseHandle(class)
-	for known, name := range r.names {
-		if name == class {
-			id, err = known, nil
-		}
-	}
-	if err != nil {
-		return view.Members{}, fmt.Errorf("explain --class %q: while the files are broken no such class is known; give its classid, like 1:20", class)
-	}
-	m := view.Members{Class: "class", ClassID: id.String(), Standing: uint64(r.rates[id]), Rules: map[string]int{}, Destinations: []view.Member{},
-		Checked: view.Checked{Note: r.unasked, Disagree: []view.Disagree{}}, Unplanned: "this is what its filters lead here: the files are broken"}
-	if name := r.names[id]; name != "" {
-		m.Class = name
-	}
-	seen := map[netip.Prefix]bool{}
-	for _, f := range r.state.Filters {
-		_, own := plan.OwnPref(f.Pref)
-		prefix, ok := f.Destination()
-		if !own || !ok || !f.IsNode() || f.Link != 0 || f.ClassID != id || seen[prefix] {
-			continue
-		}
-		seen[prefix] = true
-		m.Destinations = append(m.Destinations, view.Member{Prefix: prefix.String(), Roles: []string{}})
-	}
-	slices.SortFunc(m.Destinations, func(a, b view.Member) int { return strings.Compare(a.Prefix, b.Prefix) })
-	m.Shared.Destinations = len(m.Destinations)
-	if root, ok := r.state.RootQdisc(); ok && id == tc.MakeHandle(root.Handle.Major(), uint16(root.HTB.Default)) {
-		m.Shared.Rest = true
-	}
-	return m, nil
 }

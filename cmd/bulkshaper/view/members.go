@@ -70,10 +70,16 @@ func MemberLines(st screen.Style, m Members, all bool) []string {
 		say("rules", counts(m.Rules, 8))
 	}
 	text := checkedText(st, m.Checked)
-	if m.Unplanned != "" && m.Checked.Note == "" {
+	switch {
+	case m.Unplanned != "" && m.Checked.Note != "":
+		text += "; " + m.Unplanned
+	case m.Unplanned != "":
 		text = m.Unplanned
-		if m.Standing != 0 {
+		if m.Standing != 0 && m.Rate == 0 {
 			text += ", and it holds it to " + tc.BitRate(m.Standing).String()
+		}
+		if len(m.Checked.Disagree) > 0 {
+			text += "; " + checkedText(st, m.Checked)
 		}
 	}
 	if m.Standing != 0 && m.Standing != m.Rate && m.Rate != 0 {
