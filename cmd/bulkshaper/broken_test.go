@@ -50,8 +50,27 @@ func TestExplainWhileFilesAreBroken(t *testing.T) {
 	ask([]string{"the name of a server cannot be looked up; give its address"}, "hadoop14")
 	ask([]string{"cross-cabinet 1:20", "8 destinations", "10.241.28.14/32", "what its filters lead here", "holds it to 204800kbit"}, "--class", "cross-cabinet")
 	ask([]string{"ask for single addresses meanwhile"}, "--between", "10.241.28.0/22")
+	// So does the status: what stands, and the files' error.
+	r := d.run(d.args("status")...)
+	if out := strings.Join(strings.Fields(r.stdout), " "); r.code != exitWrong || !strings.Contains(r.stderr, "app01.json") || strings.Count(r.stderr, "app01.json") != 1 ||
+		!strings.Contains(out, "NOT IN SYNC: what is wanted is not known") || !strings.Contains(out, "cross-cabinet 1:20 204.8mbit") || strings.Contains(out, "missing") || strings.Contains(out, "inventory: ") {
+		t.Errorf("status: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	var status shaper.Status
+	r = d.run(d.args("status", "--format", "json")...)
+	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || r.code != exitWrong || status.InSync || len(status.Classes) != 4 || status.Classes[0].Name != "same-cabinet" {
+		t.Errorf("status: exit %d, %v, %+v", r.code, err, status)
+	}
+	for _, c := range status.Classes {
+		if want := map[string]int{"same-cabinet": 10, "cross-cabinet": 8}[c.Name]; want != 0 && c.Destinations != want || !c.Standing || c.Rate == 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if r = d.run(d.args("status", "--watch")...); r.code != exitWrong || r.stdout != "" {
+		t.Errorf("status --watch: %+v", r)
+	}
 	var answers []view.Explanation
-	r := d.run(d.args("explain", "--format", "json", "10.241.28.14")...)
+	r = d.run(d.args("explain", "--format", "json", "10.241.28.14")...)
 	if err := json.Unmarshal([]byte(r.stdout), &answers); err != nil || len(answers) != 1 || answers[0].Kernel.ClassID != "1:20" || answers[0].Unplanned == "" || answers[0].Disagrees() {
 		t.Errorf("%v %+v", err, answers)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -20,6 +21,8 @@ type source struct {
 	// name says who it is, in words.
 	name  string
 	close func()
+	// broken is what is wrong with the files where the answer is what stands in the kernel alone: it is the command's error all the same.
+	broken error
 }
 
 // statusSource is the daemon, or without one that answers our own reading. A config that was broken since the daemon read it does not
@@ -36,7 +39,15 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 	l, err := f.openLocal(ctx)
 	if err != nil {
 		p.tellWhere(stderr)
-		return nil, err
+		var coded *codedError
+		if !errors.As(err, &coded) || coded.code != exitWrong {
+			return nil, err
+		}
+		s := f.openStanding(ctx)
+		if s == nil {
+			return nil, err
+		}
+		return &source{name: "this command, which has read the kernel alone: " + silent.Error(), ask: s.ask, close: func() { s.kernel.Close() }, broken: err}, nil
 	}
 	return &source{ask: l.ask, name: "this command, which has read files and kernel itself: " + silent.Error(), close: l.close}, nil
 }

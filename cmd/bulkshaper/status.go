@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,7 +21,8 @@ func statusCommand() *cobra.Command {
 		Short: "The classes by name: rate, sending now, sent, dropped, waiting, destinations",
 		Long: `Who this node is, whether the kernel holds what config and inventory say and if not why, what the last edit changed, and a
 line for each class. The daemon is asked at its socket in run_dir, then at metrics.listen; without one, config, inventory and
-kernel are read here. The first lines say who answered.
+kernel are read here. The first lines say who answered. While the files are broken, without a daemon, it shows what stands and
+exits with 2.
 
 SENDING is the mean of the last seconds. The columns are those that fit; COLUMNS says how wide what is no terminal is.
 --watch is a live view on a terminal (? lists its keys), and lines elsewhere. --format json is one answer, with --watch one a
@@ -46,6 +48,9 @@ line; in it "sending_bits_per_second" is there where a daemon answers, or with -
 			return err
 		}
 		defer src.close()
+		if src.broken != nil && *watch {
+			return src.broken // there is nothing to wait for: this command does not see the files get well
+		}
 		switch w := c.OutOrStdout(); {
 		case format.value == "json" && !*watch:
 			s, err := src.ask(c.Context())
@@ -53,15 +58,15 @@ line; in it "sending_bits_per_second" is there where a daemon answers, or with -
 				s, err = src.measured(c.Context(), s, *interval)
 			}
 			if err != nil {
-				return err
+				return errors.Join(src.broken, err)
 			}
-			return printJSON(w, s)
+			return errors.Join(src.broken, printJSON(w, s))
 		case *watch && format.value == "text" && isTerminal(w):
 			return watchStatus(c.Context(), w, src, *interval)
 		case *watch:
 			return followStatus(c.Context(), w, format.value, src, *interval)
 		default:
-			return showStatus(c.Context(), w, src, *interval)
+			return errors.Join(src.broken, showStatus(c.Context(), w, src, *interval))
 		}
 	}
 	return c

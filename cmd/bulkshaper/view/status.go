@@ -134,6 +134,9 @@ func overrideText(o shaper.OverrideStatus, now time.Time) string {
 // reload is the age of the inventory, and what the last edit did.
 func reload(st screen.Style, s Status) []string {
 	var lines []string
+	if !s.Daemon && s.LastSuccess == nil && s.Servers == 0 {
+		return nil // none was read
+	}
 	add := func(text string) { lines = append(lines, st.Wrap(text, 2)...) }
 	text := fmt.Sprintf("inventory: %s", screen.Count(s.Servers, "server"))
 	if s.LastSuccess != nil {
