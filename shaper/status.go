@@ -28,6 +28,8 @@ type Snapshot struct {
 	Contention *Contention
 	// Unconfirmed says that an apply waits for its confirmation, until when and what to do; "" where none does.
 	Unconfirmed string
+	// LastConfirm is what became of the last apply with a confirmation, where it was put back or nobody can do that; "" else.
+	LastConfirm string
 	// LastReload is the last reading of the files, of whatever result but unchanged; LastSuccess the last good one.
 	LastReload  Reload
 	LastSuccess time.Time
@@ -130,7 +132,9 @@ type Status struct {
 	// Contention is what is fought over, and with whom.
 	Contention *Contention `json:"contention,omitempty"`
 	// Unconfirmed says that an apply waits for its confirmation, until when and what to do.
-	Unconfirmed string     `json:"unconfirmed,omitempty"`
+	Unconfirmed string `json:"unconfirmed,omitempty"`
+	// LastConfirm is what became of the last apply with a confirmation, where it was put back or nobody can do that.
+	LastConfirm string     `json:"last_confirm,omitempty"`
 	LastReload  *Reload    `json:"last_reload"`
 	LastSuccess *time.Time `json:"last_reload_success,omitempty"`
 	Servers     int        `json:"inventory_servers"`
@@ -196,7 +200,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings, WarningsTotal: len(snap.Warnings),
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
-		DefaultClass: snap.DefaultClass, Contention: snap.Contention, Unconfirmed: snap.Unconfirmed, OverridesError: snap.OverridesError,
+		DefaultClass: snap.DefaultClass, Contention: snap.Contention, Unconfirmed: snap.Unconfirmed, LastConfirm: snap.LastConfirm, OverridesError: snap.OverridesError,
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload

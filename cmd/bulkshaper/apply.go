@@ -56,15 +56,21 @@ not go together where there is one. While a daemon shapes the interface, which w
 			n.input.Config.Takeover = false // what is somebody else's could not be put back
 			return n.applyGuarded(c.Context(), length, c.OutOrStdout())
 		}
-		if err := notWhilePending(confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}); err != nil {
+		place := confirm.Place{Dir: n.input.Config.RunDir, Interface: n.input.Config.Interface}
+		if err := notWhilePending(place); err != nil {
 			return err
 		}
 		if err := beside.check(c.Context(), c.ErrOrStderr(), n.input.Config); err != nil {
 			return err
 		}
 		n.advise(c.ErrOrStderr())
-		_, err = n.apply(c.Context(), c.OutOrStdout())
-		return err
+		if _, err = n.apply(c.Context(), c.OutOrStdout()); err != nil {
+			return err
+		}
+		if err := place.Over(); err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: `status` goes on to tell of an earlier apply --confirm: %v\n", err)
+		}
+		return nil
 	}
 	return c
 }

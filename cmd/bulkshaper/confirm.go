@@ -66,8 +66,7 @@ func nobodyWaits(place confirm.Place) error {
 	case !ok:
 		return fmt.Errorf("nothing on %s waits for confirmation", place.Interface)
 	case last.Outcome == "":
-		return fmt.Errorf("nothing on %s waits for confirmation: the process that would have put back the shaping before, at %s, was killed, so the new one stays; "+
-			"`bulkshaper plan` compares it with the files", place.Interface, last.Until.Local().Format(time.DateTime))
+		return fmt.Errorf("nothing on %s waits for confirmation: %s; `bulkshaper plan` compares it with the files", place.Interface, place.Lost())
 	}
 	return fmt.Errorf("nothing on %s waits for confirmation: %s, at %s", place.Interface, last.Outcome, last.Done.Local().Format(time.DateTime))
 }
@@ -88,6 +87,15 @@ func pendingText(place confirm.Place) string {
 	}
 	return fmt.Sprintf("an apply on %s waits for confirmation until %s: run `bulkshaper confirm` to keep it, or `bulkshaper confirm --back`",
 		place.Interface, until.Local().Format(time.DateTime))
+}
+
+// untilConfirmed is why a daemon has to wait, "" where it shapes from now on: then what became of earlier applies is of no interest.
+func untilConfirmed(place confirm.Place) string {
+	text := pendingText(place)
+	if text == "" {
+		_ = place.Over() // a run folder that cannot be written is told of already
+	}
+	return text
 }
 
 // guardArgument is the hidden command that the guard is started as.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -106,6 +107,9 @@ func TestConfirmComesBack(t *testing.T) {
 			}
 			if r := h.run(h.args("confirm")...); r.code != exitFailed || !strings.Contains(r.stderr, "put back since nobody confirmed") {
 				t.Errorf("confirm when it is too late: %+v", r)
+			}
+			if out := strings.Join(strings.Fields(h.must(h.args("status")...)), " "); !strings.Contains(out, "NOT CONFIRMED: the last apply --confirm: the shaping before was put back since nobody confirmed (") {
+				t.Errorf("status after it was put back: %s", out)
 			}
 			// A layout that changes, and with it every filter, goes back as well.
 			other := map[string]string{"list": "hash", "hash": "list"}[layout]
@@ -213,12 +217,30 @@ func TestConfirmRefuses(t *testing.T) {
 	if h.standing() != before {
 		t.Error("something was changed")
 	}
+	if r := h.run(h.args("confirm")...); !strings.Contains(r.stderr, "the apply was refused, and nothing was changed, at ") {
+		t.Errorf("confirm of what was refused: %+v", r)
+	}
 	h.noGuard()
 	h.TC("qdisc", "del", "dev", "eth1", "root")
 	h.must(h.args("apply")...)
 	h.TC("class", "del", "dev", "eth1", "classid", "1:100")
 	if r := h.run(h.args("apply", "--confirm", "60s")...); r.code != exitFailed || !strings.Contains(r.stderr, "its default class is not there") {
 		t.Errorf("half a shaping: %+v", r)
+	}
+	h.noGuard()
+}
+
+// TestConfirmRunFolderFull: an apply whose end could not be kept changes nothing, and says so.
+func TestConfirmRunFolderFull(t *testing.T) {
+	t.Parallel()
+	h := newConfirmHost(t)
+	before := h.standing()
+	r := h.runWith(func(cmd *exec.Cmd) { // the mount is the command's own, and goes with it
+		cmd.Args = append([]string{"unshare", "--mount", "sh", "-c", `mkdir -p "$1" && mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero >"$1/full"; shift; exec "$@"`, "sh", h.runDir(), cmd.Path}, cmd.Args[1:]...)
+		cmd.Path, cmd.Err = exec.LookPath("unshare")
+	}, h.args("apply", "--confirm", "60s")...)
+	if r.code != exitFailed || !strings.Contains(r.stderr, "nothing was changed, since the run folder cannot be written: ") || strings.Count(r.stderr, "no space left") != 1 || h.standing() != before {
+		t.Errorf("%+v", r)
 	}
 	h.noGuard()
 }
@@ -310,7 +332,13 @@ func TestConfirmSurvivesKills(t *testing.T) {
 		if r := h.run(h.args("confirm")...); r.code != exitFailed || !strings.Contains(r.stderr, "was killed, so the new one stays") {
 			t.Errorf("confirm without a guard: %+v", r)
 		}
+		if out := strings.Join(strings.Fields(h.must(h.args("status")...)), " "); !strings.Contains(out, "NOT CONFIRMED: the process that would have put back the shaping before") {
+			t.Errorf("status without a guard: %s", out)
+		}
 		h.must(h.args("apply")...) // nobody waits for ever
+		if out := h.must(h.args("status")...); strings.Contains(out, "NOT CONFIRMED") {
+			t.Errorf("status after a later apply: %s", out)
+		}
 	})
 }
 
@@ -410,6 +438,9 @@ func TestConfirmAndDaemon(t *testing.T) {
 	}
 	d.must(d.args("confirm")...)
 	d.waitFor("READY=1")
+	if last, _ := (confirm.Place{Dir: d.dir, Interface: "eth1"}).Last(); !strings.Contains(last.Outcome, "applied later") {
+		t.Errorf("after the daemon shaped: %+v", last)
+	}
 	if r := d.classRate("1:10"); r != "600Mbit" {
 		t.Errorf("class at %s", r)
 	}

@@ -77,7 +77,8 @@ func (l *local) compare(ctx context.Context) error {
 	l.snap = shaper.SnapshotOf(l.input, l.desired)
 	l.snap.LastReload, l.snap.LastSuccess = reload, l.read
 	l.snap.InterfaceUp, l.snap.Filters = l.state.Link.Up, shaper.CostsOf(p, l.state.Filters)
-	l.snap.Unconfirmed = pendingText(confirm.Place{Dir: l.input.Config.RunDir, Interface: l.input.Config.Interface})
+	place := confirm.Place{Dir: l.input.Config.RunDir, Interface: l.input.Config.Interface}
+	l.snap.Unconfirmed, l.snap.LastConfirm = pendingText(place), place.Lost()
 	l.snap.OverridesError = l.notFollowed()
 	changes, err := diff.Compute(l.state, p, diff.Options{})
 	switch {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -141,6 +142,11 @@ func usageErrors(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
+				if c.SuggestionsMinimumDistance = 2; !c.HasParent() && len(args) > 0 { // letters that may be wrong
+					if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+						err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(like, " or "))
+					}
+				}
 				return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 			}
 			return nil

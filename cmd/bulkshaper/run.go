@@ -117,7 +117,7 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
-		Hold: func() string { return pendingText(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
+		Hold: func() string { return untilConfirmed(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),
 		metrics.NewDumpsCollector(k.Dumps))

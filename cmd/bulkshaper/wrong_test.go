@@ -181,3 +181,15 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestDidYouMean: a command that is mistyped is told which may have been meant.
+func TestDidYouMean(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for typed, meant := range map[string]string{"statuss": "did you mean status?", "aply": "did you mean apply?", "conf": "did you mean confirm?", "xyzzyx": ""} {
+		r := h.run(typed)
+		if r.code != exitWrong || !strings.Contains(r.stderr, meant) || (meant == "") == strings.Contains(r.stderr, "did you mean") {
+			t.Errorf("%s: %+v", typed, r)
+		}
+	}
+}

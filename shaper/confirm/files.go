@@ -42,6 +42,8 @@ type Record struct {
 	Done  time.Time `json:"done,omitzero"`
 	// Outcome is what it did, in words; "" while it waits.
 	Outcome string `json:"outcome,omitempty"`
+	// Back says that the shaping before was put back, or could not be.
+	Back bool `json:"back,omitempty"`
 }
 
 const maxRecord = 64 << 10
@@ -58,6 +60,34 @@ func (p Place) write(r Record) error {
 func (p Place) Last() (r Record, ok bool) {
 	data, err := runfile.Read(p.Dir, p.name(".state"), maxRecord)
 	return r, err == nil && json.Unmarshal(data, &r) == nil
+}
+
+// Over notes that a later apply or a daemon shaped, so that what became of the last one with a confirmation is of no interest any more.
+func (p Place) Over() error {
+	if last, ok := p.Last(); !ok || last.Outcome == overtaken {
+		return nil
+	}
+	return p.write(Record{Until: time.Now(), Done: time.Now(), Outcome: overtaken})
+}
+
+// overtaken is the outcome that Over notes.
+const overtaken = "what the files said was applied later, without --confirm"
+
+// Lost says what became of the last apply if what it made was lost without anybody's wish, or may never be taken back; "" else.
+func (p Place) Lost() string {
+	last, ok := p.Last()
+	switch {
+	case !ok:
+		return ""
+	case last.Outcome == "":
+		if _, pending := p.Pending(); pending {
+			return ""
+		}
+		return fmt.Sprintf("the process that would have put back the shaping before, at %s, was killed, so the new one stays", last.Until.Local().Format(time.DateTime))
+	case last.Back:
+		return fmt.Sprintf("the last apply --confirm: %s, at %s", last.Outcome, last.Done.Local().Format(time.DateTime))
+	}
+	return ""
 }
 
 // grace is how much longer than it said a guard may take, for the putting back.

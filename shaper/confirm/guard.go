@@ -52,6 +52,14 @@ func (g *Guard) Run(ctx context.Context) error {
 	if err == nil {
 		listener, err = g.listen()
 	}
+	if err == nil {
+		// Written before the kernel is touched: where it cannot be, the end could not be kept either.
+		if err = g.write(Record{Until: time.Now(), Done: time.Now(), Outcome: "an apply began, and was ended before it was done"}); err != nil {
+			err = fmt.Errorf("nothing was changed, since the run folder cannot be written: %w", errors.Join(err, listener.Close()))
+		}
+	} else {
+		_ = g.write(Record{Until: time.Now(), Done: time.Now(), Outcome: "the apply was refused, and nothing was changed"}) // who asks later is told less
+	}
 	if _, told := io.WriteString(g.Parent, answerLine("ready", err)); told != nil || err != nil {
 		return errors.Join(err, told)
 	}
@@ -78,7 +86,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	until := time.Now().Add(g.For)
 	if err := g.write(Record{Until: until.Round(0)}); err != nil {
 		text, failed := g.restore(before, "since the run folder cannot be written")
-		_, told := io.WriteString(g.Parent, answerLine(text, errors.Join(err, failed)))
+		_, told := io.WriteString(g.Parent, answerLine("", fmt.Errorf("%s: %w", text, err)))
 		return errors.Join(err, failed, told)
 	}
 	if _, err := io.WriteString(g.Parent, answerLine("waiting", nil)); err != nil {
@@ -178,12 +186,19 @@ func (g *Guard) restore(before *Before, why string) (string, error) {
 		}
 		time.Sleep(restorePause)
 	}
-	text := fmt.Sprintf("the shaping before was put back %s (%d operations)", why, done)
+	text := fmt.Sprintf("the shaping before was put back %s (%s)", why, count(done))
 	if err != nil {
 		text = fmt.Sprintf("the shaping before could not be put back %s: %v", why, err)
 	}
 	g.Log(text)
-	return text, errors.Join(err, g.write(Record{Until: time.Now(), Done: time.Now(), Outcome: text}))
+	return text, errors.Join(err, g.write(Record{Until: time.Now(), Done: time.Now(), Outcome: text, Back: true}))
+}
+
+func count(operations int) string {
+	if operations == 1 {
+		return "1 operation"
+	}
+	return fmt.Sprintf("%d operations", operations)
 }
 
 // listen opens the socket. The caller holds the lock, so what is there is a dead one's.

@@ -72,6 +72,9 @@ func StatusHead(st screen.Style, s Status) []string {
 	if s.Unconfirmed != "" && !strings.Contains(s.Reason, s.Unconfirmed) {
 		add(st.Warn("NOT CONFIRMED") + ": " + s.Unconfirmed)
 	}
+	if s.LastConfirm != "" {
+		add(st.Warn("NOT CONFIRMED") + ": " + s.LastConfirm)
+	}
 	if s.Contended {
 		lines = append(lines, contended(st, s)...)
 	}
