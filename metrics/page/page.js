@@ -180,9 +180,10 @@ function contention(s) {
   const c = s.contention;
   if (!c) return ".";
   let text = ": " + count(c.repairs, "repair") + " since " + clock(c.since);
-  if (c.objects.length) text += ", of " + c.objects.map(o => o.object + (o.why ? ": " + o.why : "") + (o.times > 1 ? " (" + o.times + " times)" : "")).join("; ");
+  if (c.objects.length) text += ", of " + c.objects.map(o => o.object + (o.why ? ": " + o.why : "") + (o.times > 1 ? (o.why_varied ? " (that is the last of " : " (") + o.times + " times)" : "")).join("; ");
   if (c.by.length) text += "; changed by " + c.by.join(", ");
-  return text + ". Stop what changes it, or stop this daemon and clear " + s.interface + ".";
+  const known = c.objects.find(o => o.remedy);
+  return text + ". " + (known ? "To end it: " + known.remedy : "Stop what changes it") + ", or stop this daemon and clear " + s.interface + ".";
 }
 
 function showState(s, now) {

@@ -238,7 +238,8 @@ func TestPageTellsTroubles(t *testing.T) {
 			"that it is not in sync":   "The kernel is not as wanted: somebody keeps changing the shaping, so the repair waits until noon",
 			"over what":                "9 repairs since ",
 			"which object":             "of cross-cabinet 1:20: rate is 1mbit, wanted 2gbit (8 times)",
-			"who":                      "changed by process 4711 (tc). Stop what changes it",
+			"what was wrong the last":  "the root qdisc: removed (that is the last of 3 times)",
+			"who, and how to end it":   "changed by process 4711 (tc). To end it: set it to false, or stop this daemon",
 			"what waits":               "Not confirmed: an apply on eth1 waits for confirmation until noon",
 			"overrides in a bad state": "The overrides cannot be followed: read overrides: /run/bulkshaper/overrides.state: its mode 0666",
 		} {

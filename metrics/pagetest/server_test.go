@@ -112,7 +112,8 @@ func (c counting) Snapshot() shaper.Snapshot {
 		now := time.Now()
 		s.InSync, s.Reason, s.Contended = false, "somebody keeps changing the shaping, so the repair waits until noon", true
 		s.Contention = &shaper.Contention{Since: now.Add(-time.Minute), Repairs: 9, Next: now.Add(time.Minute), By: []string{"process 4711 (tc)"},
-			Objects: []shaper.Meddled{{Object: "cross-cabinet 1:20", Why: "rate is 1mbit, wanted 2gbit", Times: 8, Last: now}}}
+			Objects: []shaper.Meddled{{Object: "cross-cabinet 1:20", Why: "rate is 1mbit, wanted 2gbit", Times: 8, Last: now},
+				{Object: "the root qdisc", Why: "removed", Times: 3, Last: now, Varied: true, Remedy: "set it to false"}}}
 		s.Unconfirmed = "an apply on eth1 waits for confirmation until noon"
 		s.OverridesError = "read overrides: /run/bulkshaper/overrides.state: its mode 0666 lets others write it"
 	}
