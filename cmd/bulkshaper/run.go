@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -233,7 +234,7 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 	told, wait := "", answerFirst
 	for {
 		start := time.Now()
-		err := metrics.Serve(ctx, where)
+		err := serveHere(ctx, where)
 		if time.Since(start) > answerAgain {
 			told, wait = "", answerFirst // it did serve
 		}
@@ -251,6 +252,41 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 		}
 		wait = min(2*wait, answerAgain)
 	}
+}
+
+// lookAgain is how often it is looked whether the socket is there still.
+const lookAgain = time.Second
+
+// errRemoved says that somebody removed the socket, at which nobody can ask any more.
+var errRemoved = errors.New("somebody removed the socket; it is made again")
+
+// serveHere serves until ctx ends or the socket is removed.
+func serveHere(ctx context.Context, where metrics.ServeOptions) error {
+	if where.Socket == "" {
+		return metrics.Serve(ctx, where)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		tick := time.NewTicker(lookAgain)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := os.Lstat(where.Socket); errors.Is(err, fs.ErrNotExist) {
+				cancel(errRemoved)
+				return
+			}
+		}
+	}()
+	err := metrics.Serve(ctx, where)
+	if errors.Is(context.Cause(ctx), errRemoved) {
+		return errors.Join(errRemoved, err)
+	}
+	return err
 }
 
 // ended makes the end of one part the end of all.

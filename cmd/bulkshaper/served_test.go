@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"bulkshaper/cmd/bulkshaper/ask"
 )
 
 // TestPortTaken: the shaping does not depend on the port. That it is taken is told once, and when it is free again it is used.
@@ -98,5 +100,23 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 	if r := d.run("run", "--config", d.config()); r.code != exitWrong || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("run: exit %d, %s", r.code, r.stderr)
+	}
+}
+
+// TestSocketRemoved: where somebody clears the run folder under a daemon, it can be asked again soon, and says once what happened.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	socket := filepath.Join(d.dir, ask.SocketName)
+	d.status()
+	remove(t, socket)
+	if s := d.status(); !s.InSync {
+		t.Errorf("not in sync: %s", s.Reason)
+	}
+	if n := len(d.lines("somebody removed the socket")); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	if code := d.stop(); code != exitDone {
+		t.Errorf("exit %d", code)
 	}
 }
