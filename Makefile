@@ -65,7 +65,7 @@ test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real 
 	run -tags system -timeout 60m $(SYSTEM); \
 	run -tags system -timeout 60m -v -run '^TestSoak$$' ./cmd/bulkshaper; \
 	(cd deploy/kubernetes/schematest && $(GO) vet ./... && $(GO) test -count=1 ./...) || failed=1; \
-	run -tags system,alone -timeout 30m -v -run '^TestIncidentInFull$$' ./cmd/bulkshaper; \
+	run -tags system,alone -timeout 30m -v -run '^(TestIncidentInFull|TestPodNetworksInFull)$$' ./cmd/bulkshaper; \
 	[ -z "$$failed" ]
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
