@@ -30,8 +30,9 @@ func suites() []suite {
 		{guestPackage, "^$"},
 		{"shaper/kernel", "^$"},
 		{"shaper/fakekernel", "^$"},
-		// Emulated processors reach no rates, and the demo is about rates; pods are built by go, which is not there; and the soak is long.
-		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo|TestPodNetworks|TestSoak)$"},
+		// Emulated processors reach no rates, and the demo is about rates, nor do they tell what something costs; pods are built by go, which is not there; the soak is long;
+		// and the README's are the same on every kernel.
+		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo|TestPodNetworks|TestSoak|TestWatchCosts|TestReadme.*)$"},
 	}
 	only := flag.Lookup(suitesFlag).Value.String()
 	return slices.DeleteFunc(all, func(s suite) bool { return !strings.Contains(s.pkg, only) })
