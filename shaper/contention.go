@@ -211,11 +211,11 @@ func shorter(why string) string {
 
 // Remedy is what a person can do about it.
 func (c Contention) Remedy(iface string) string {
-	stop := "stop what changes it (`bulkshaper history` tells when, `tc -timestamp monitor` shows it at work)"
+	stop := "stop what changes it (`bulkshaper history` tells when, `tc -timestamp monitor` shows it at work),"
 	if i := slices.IndexFunc(c.Objects, func(m Meddled) bool { return m.Remedy != "" }); i >= 0 {
-		stop = c.Objects[i].Remedy
+		stop = c.Objects[i].Remedy + ";"
 	}
-	return fmt.Sprintf("%s, or give it %s: stop this daemon, then `bulkshaper clear`", stop, iface)
+	return fmt.Sprintf("%s or give it %s: stop this daemon, then `bulkshaper clear`", stop, iface)
 }
 
 func (c Contention) names() (names []string) {
