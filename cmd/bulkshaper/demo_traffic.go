@@ -116,7 +116,11 @@ const (
 func (l demoLoad) tooMuch() bool { return l.Busy > maxBusy || l.LagSeconds > maxLag.Seconds() }
 
 func (l demoLoad) String() string {
-	return fmt.Sprintf("processors %.0f %% busy, up to %.1f ms late", 100*l.Busy, 1000*l.LagSeconds)
+	busy, late := fmt.Sprintf("processors %.0f %% busy", 100*l.Busy), fmt.Sprintf("up to %.1f ms late", 1000*l.LagSeconds)
+	if l.LagSeconds > maxLag.Seconds() && l.Busy <= maxBusy { // what was too much comes first
+		return fmt.Sprintf("%s, where %s may be; %s", late, maxLag, busy)
+	}
+	return busy + ", " + late
 }
 
 // cpuTime is the first line of /proc/stat (proc_stat(5)), in clock ticks.

@@ -104,6 +104,9 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "time: missing unit") {
+			err = fmt.Errorf("%w; write a length of time with its unit, like 500ms, 10s or 5m", err)
+		}
 		return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 	})
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
@@ -142,14 +145,27 @@ func usageErrors(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				if c.SuggestionsMinimumDistance = 2; !c.HasParent() && len(args) > 0 { // letters that may be wrong
-					if like := c.SuggestionsFor(args[0]); len(like) > 0 {
-						err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(like, " or "))
-					}
-				}
+				err = argumentsError(c, args, err)
 				return wrong(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 			}
 			return nil
 		}
 	}
+}
+
+// argumentsError says what is wrong with the arguments of c, which cobra has found.
+func argumentsError(c *cobra.Command, args []string, found error) error {
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("%s needs an argument: %s", c.CommandPath(), c.Use)
+	case c.HasParent() && !c.HasSubCommands() && strings.HasPrefix(found.Error(), "unknown command "):
+		return fmt.Errorf("%s takes no arguments, and %q is one", c.CommandPath(), args[0])
+	case c.HasParent():
+		return found
+	}
+	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", found, strings.Join(like, " or "))
+	}
+	return found
 }

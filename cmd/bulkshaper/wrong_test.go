@@ -182,10 +182,18 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestDidYouMean: a command that is mistyped is told which may have been meant.
+// TestDidYouMean: what is mistyped is told in words, and of a command which may have been meant.
 func TestDidYouMean(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
+	for typed, says := range map[string]string{
+		"history 5": `bulkshaper history takes no arguments, and "5" is one; see `, "explain": "bulkshaper explain needs an argument: explain DEST...; see ",
+		"status --interval 1": "write a length of time with its unit, like 500ms, 10s or 5m", "check --max-shrink 200%": "is not from 0% to 100%",
+	} {
+		if r := h.run(strings.Fields(typed)...); r.code != exitWrong || !strings.Contains(r.stdout+r.stderr, says) {
+			t.Errorf("%s: %+v", typed, r)
+		}
+	}
 	for typed, meant := range map[string]string{"statuss": "did you mean status?", "aply": "did you mean apply?", "conf": "did you mean confirm?", "xyzzyx": ""} {
 		r := h.run(typed)
 		if r.code != exitWrong || !strings.Contains(r.stderr, meant) || (meant == "") == strings.Contains(r.stderr, "did you mean") {

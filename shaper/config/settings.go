@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -212,6 +213,9 @@ func maxShrink() setting {
 				return nil
 			}
 			percent, err := parsePercent(values[0])
+			if errors.Is(err, errNoShare) {
+				return fmt.Errorf("%q is not from 0%% to 100%%; choose another", values[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -307,6 +311,8 @@ func oneOf(known ...string) func(string) error {
 	}
 }
 
+var errNoShare = errors.New("is not over 0% and up to 100%")
+
 // parsePercent reads 80% or 12.5%, over 0 and up to 100.
 func parsePercent(s string) (float64, error) {
 	number, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
@@ -323,7 +329,7 @@ func parsePercent(s string) (float64, error) {
 		return 0, fmt.Errorf("%q is no percentage; write it like 50%% or 12.5%%", s)
 	}
 	if v <= 0 || v > 100 {
-		return 0, fmt.Errorf("%q is not over 0%% and up to 100%%; choose another", s)
+		return 0, fmt.Errorf("%q %w; choose another", s, errNoShare)
 	}
 	return v, nil
 }

@@ -123,7 +123,11 @@ func overrideText(o shaper.OverrideStatus, now time.Time) string {
 		}
 		return tc.BitRate(rate).String() + ", ceil " + tc.BitRate(ceil).String()
 	}
-	text := fmt.Sprintf("%s is held to %s for another %s (until %s), then %s again", o.Class, held(o.Rate, o.Ceil), screen.Age(o.Until.Sub(now)),
+	left := "another " + screen.Age(o.Until.Sub(now))
+	if o.Until.Sub(now) < time.Second {
+		left = "less than a second more"
+	}
+	text := fmt.Sprintf("%s is held to %s for %s (until %s), then %s again", o.Class, held(o.Rate, o.Ceil), left,
 		o.Until.In(now.Location()).Format(time.TimeOnly), held(o.ConfiguredRate, o.ConfiguredCeil))
 	if o.By != "" {
 		text += ", by " + o.By
