@@ -174,6 +174,8 @@ func TestAppliesAtOnce(t *testing.T) {
 
 // TestTwoDaemons with run folders of their own: the second one is refused, whatever its config. Whoever shapes all the same is seen at work,
 // repairs are spaced out, and the daemon says so. On another network's interface of that name a daemon is welcome.
+//
+// PROMISES.md: A second daemon is started with another run folder, or somebody applies or clears beside the daemon
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t)
