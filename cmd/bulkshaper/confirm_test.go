@@ -438,8 +438,8 @@ func TestConfirmAndDaemon(t *testing.T) {
 	}
 	d.must(d.args("confirm")...)
 	d.waitFor("READY=1")
-	if last, _ := (confirm.Place{Dir: d.dir, Interface: "eth1"}).Last(); !strings.Contains(last.Outcome, "applied later") {
-		t.Errorf("after the daemon shaped: %+v", last)
+	if last, _ := (confirm.Place{Dir: d.dir, Interface: "eth1"}).Last(); !strings.Contains(last.Outcome, "confirmed") {
+		t.Errorf("after the daemon shaped, it was not confirmed: %+v", last)
 	}
 	if r := d.classRate("1:10"); r != "600Mbit" {
 		t.Errorf("class at %s", r)

@@ -62,9 +62,9 @@ func (p Place) Last() (r Record, ok bool) {
 	return r, err == nil && json.Unmarshal(data, &r) == nil
 }
 
-// Over notes that a later apply or a daemon shaped, so that what became of the last one with a confirmation is of no interest any more.
+// Over notes that a later apply or a daemon shaped, so that what the last one with a confirmation had lost is of no interest any more.
 func (p Place) Over() error {
-	if last, ok := p.Last(); !ok || last.Outcome == overtaken {
+	if p.Lost() == "" {
 		return nil
 	}
 	return p.write(Record{Until: time.Now(), Done: time.Now(), Outcome: overtaken})

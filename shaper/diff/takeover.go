@@ -68,7 +68,7 @@ func (c *comparison) noRoom() string {
 }
 
 // otherMeaning finds a class that, but for its id, has nothing in common with the wanted one: destinations are sent to it now, and none of
-// those is to be in it. Its counters would go on with something else, and its rate change under what it holds now. The default class is
+// those is to be in it, nor has a takeover begun that found it alike. Its counters would go on with something else, and its rate change under what it holds now. The default class is
 // the same by being the default.
 func (c *comparison) otherMeaning() string {
 	wanted := map[netip.Prefix]string{}
@@ -79,7 +79,11 @@ func (c *comparison) otherMeaning() string {
 	for _, f := range c.have.Filters {
 		w, ok := c.wanted[f.ClassID]
 		p, plain := f.Destination()
-		if _, own := plan.OwnPref(f.Pref); own || !ok || !plain || !f.IsNode() || f.Link != 0 || c.isDefault(f.ClassID) {
+		_, own := plan.OwnPref(f.Pref)
+		if own && f.IsNode() {
+			alike[f.ClassID] = true // a takeover that was cut off has led destinations there already, and maybe deleted what it judged by
+		}
+		if own || !ok || !plain || !f.IsNode() || f.Link != 0 || c.isDefault(f.ClassID) {
 			continue
 		}
 		switch name, known := covering(wanted, p); {
