@@ -31,8 +31,8 @@ func suites() []suite {
 		{"shaper/kernel", "^$"},
 		{"shaper/fakekernel", "^$"},
 		// Emulated processors reach no rates, and the demo is about rates, nor do they tell what something costs; pods are built by go, which is not there; the soak is long;
-		// and the README's are the same on every kernel.
-		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo|TestPodNetworks|TestSoak|TestWatchCosts|TestReadme.*)$"},
+		// and the README's, and what a full folder does, are the same on every kernel.
+		{"cmd/bulkshaper", "^(TestRatesAreReached|TestDemo|TestPodNetworks|TestSoak|TestWatchCosts|TestConfirmRunFolderFull|TestReadme.*)$"},
 	}
 	only := flag.Lookup(suitesFlag).Value.String()
 	return slices.DeleteFunc(all, func(s suite) bool { return !strings.Contains(s.pkg, only) })
