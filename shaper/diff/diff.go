@@ -162,11 +162,15 @@ func (c *comparison) ops() []tc.Op {
 	for i := range c.crowded {
 		c.crowded[i].Hitless = c.crowdedLists == 1 // or one waits for the other
 	}
-	for _, deletes := range [][]tc.Op{c.crowded, c.filterDeletes} {
-		if len(deletes) > 0 && c.needsBarrier() {
-			ops = append(ops, c.barrier("packets under way finish with the filters they met before those are deleted"))
+	if len(c.crowded)+len(c.filterDeletes) > 0 {
+		wait := c.needsBarrier()
+		for _, deletes := range [][]tc.Op{c.crowded, c.filterDeletes} {
+			if wait && len(deletes) > 0 {
+				ops = append(ops, c.barrier("packets under way finish with the filters they met before those are deleted"))
+				deletes = c.oneAfterTheOther(deletes)
+			}
+			ops = append(ops, deletes...)
 		}
-		ops = append(ops, c.oneAfterTheOther(deletes)...)
 	}
 	return slices.Concat(ops, c.mirrors.last, c.tableDeletes, c.prefDeletes, c.classDeletes, c.attached)
 }
@@ -187,7 +191,7 @@ func (c *comparison) oneAfterTheOther(deletes []tc.Op) []tc.Op {
 		if p, plain := f.Destination(); plain {
 			bits = p.Bits()
 		}
-		if length >= 0 && f.Protocol == of && bits > length && c.needsBarrier() {
+		if length >= 0 && f.Protocol == of && bits > length {
 			ops = append(ops, c.barrier("what is for longer prefixes waits until what is for shorter ones is gone"))
 		}
 		ops, length, of = append(ops, op), bits, f.Protocol
