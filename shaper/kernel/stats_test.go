@@ -65,8 +65,8 @@ func TestStatsUnderRealPackets(t *testing.T) {
 func TestStatsOfDropsAndBacklog(t *testing.T) {
 	n := kerneltest.New(t)
 	k := open(t, n)
-	slow, short := class(0x100, 8000), leaf(0x100) // 1000 bytes a second
-	slow.Buffer, slow.Cbuffer = tc.TicksOf(100, 8000), tc.TicksOf(100, 8000)
+	slow, short := class(0x100, 80), leaf(0x100) // 10 bytes a second: what waits still waits when it is read
+	slow.Buffer, slow.Cbuffer = tc.TicksOf(100, 80), tc.TicksOf(100, 80)
 	short.Limit = 4
 	mustApply(t, k, add(root()), add(slow), add(short))
 	n.Send(t, destinations[4], 20)

@@ -86,6 +86,9 @@ type watcher struct {
 	ports map[uint32]bool
 	// changers has the names of those who change things; receive's alone.
 	changers changers
+	// congested is true from a loss until the socket was read empty. In between the kernel drops notifications and says nothing of it, however
+	// much room there is again: the loss has to be told a second time. receive's alone.
+	congested bool
 
 	mu      sync.Mutex
 	pending []tc.Event // one a kind at most
@@ -96,27 +99,46 @@ type watcher struct {
 // receive reads the socket until it is closed.
 func (w *watcher) receive(socket *nl.NetlinkSocket) {
 	defer close(w.ended)
-	for {
-		messages, from, err := socket.Receive()
-		switch {
-		case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINVAL):
-			// It may be another interface by now.
-			if index, err := w.find(); err == nil {
-				w.index = index
-			}
-			w.add(tc.EventLost, false, "")
-			continue
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return
-		}
-		for _, m := range messages {
-			if from.Pid == 0 {
-				w.notice(wire.Message{Header: wire.Header{Type: m.Header.Type, Seq: m.Header.Seq, Port: m.Header.Pid}, Payload: m.Data})
-			}
+	for w.receiveOnce(socket) {
+	}
+}
+
+// receiveOnce waits for the next datagram and tells what it says; false once the socket is closed.
+func (w *watcher) receiveOnce(socket *nl.NetlinkSocket) bool {
+	messages, from, err := socket.Receive()
+	switch {
+	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINVAL):
+		w.lose()
+		w.congested = true
+	case errors.Is(err, unix.EINTR):
+		return true
+	case err != nil:
+		return false
+	}
+	for _, m := range messages {
+		if from.Pid == 0 {
+			w.notice(wire.Message{Header: wire.Header{Type: m.Header.Type, Seq: m.Header.Seq, Port: m.Header.Pid}, Payload: m.Data})
 		}
 	}
+	if w.congested && drained(socket) {
+		w.congested = false
+		w.lose()
+	}
+	return true
+}
+
+// lose tells that notifications were dropped. It may be another interface by now.
+func (w *watcher) lose() {
+	if index, err := w.find(); err == nil {
+		w.index = index
+	}
+	w.add(tc.EventLost, false, "")
+}
+
+// drained says that nothing waits in the socket.
+func drained(socket *nl.NetlinkSocket) bool {
+	ready, err := unix.Poll([]unix.PollFd{{Fd: int32(socket.GetFd()), Events: unix.POLLIN}}, 0)
+	return err == nil && ready == 0
 }
 
 // notice adds the event that a notification is, if it is about the interface.

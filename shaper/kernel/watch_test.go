@@ -53,6 +53,22 @@ func wait(t *testing.T, events <-chan tc.Event, kind tc.EventKind) []tc.Event {
 	}
 }
 
+// waitAny takes events until one of one of the kinds comes.
+func waitAny(t *testing.T, events <-chan tc.Event, kinds ...tc.EventKind) {
+	t.Helper()
+	timeout := time.After(eventWait)
+	for {
+		select {
+		case e := <-events:
+			if slices.Contains(kinds, e.Kind) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("no event of the kinds %v", kinds)
+		}
+	}
+}
+
 // flush makes foreign address events and takes all events up to them: those of what was done before. It is two since the kernel may tell
 // late of an address that the interface had from the start.
 func flush(t *testing.T, n *kerneltest.Namespace, events <-chan tc.Event) []tc.Event {
@@ -264,7 +280,53 @@ func TestWatchTellsOfLoss(t *testing.T) {
 	mustApply(t, k, tree()...) // nobody reads yet
 	events := k.follow(t.Context(), socket, 4711)
 	wait(t, events, tc.EventLost)
-	flush(t, n, events)
+	// The socket still holds next to nothing: of changes that follow one another some are lost again, and that is told.
+	for _, change := range []string{"add", "del"} {
+		n.Run(t, "ip", "addr", change, "198.51.100.1/32", "dev", "eth1")
+		waitAny(t, events, tc.EventAddress, tc.EventLost)
+	}
+}
+
+// Between a loss and the moment at which the socket was read empty the kernel drops what happens and does not say so: the loss is told
+// again at the end of it, for whoever read the state at the first word.
+func TestWatchTellsOfLossUntilTheSocketIsEmpty(t *testing.T) {
+	n := kerneltest.New(t)
+	k := open(t, n)
+	socket, err := k.subscribe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if err := unix.SetsockoptInt(socket.GetFd(), unix.SOL_SOCKET, unix.SO_RCVBUF, 1); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, k, tree()...)
+	w := &watcher{name: "eth1", index: observe(t, k).Link.Index, find: k.index, ports: k.ports, ready: make(chan struct{}, 1)}
+	next := func() (got []tc.EventKind) {
+		w.receiveOnce(socket)
+		for e, ok := w.take(); ok; e, ok = w.take() {
+			got = append(got, e.Kind)
+		}
+		return got
+	}
+	if got := next(); !slices.Equal(got, []tc.EventKind{tc.EventLost}) {
+		t.Fatalf("the first reading tells %v", got)
+	}
+	n.Run(t, "ip", "addr", "add", "198.51.100.1/32", "dev", "eth1")
+	var got []tc.EventKind
+	for !drained(socket) {
+		got = append(got, next()...)
+	}
+	if slices.Contains(got, tc.EventAddress) {
+		t.Errorf("the kernel kept the address in %v: the test proves nothing", got)
+	}
+	if len(got) < 2 || got[len(got)-1] != tc.EventLost {
+		t.Errorf("what was read after the loss tells %v, want a loss at its end", got)
+	}
+	n.Run(t, "ip", "addr", "del", "198.51.100.1/32", "dev", "eth1")
+	if got := next(); !slices.Equal(got, []tc.EventKind{tc.EventAddress}) {
+		t.Errorf("once the socket was empty a change tells %v", got)
+	}
 }
 
 func TestWatchEnds(t *testing.T) {
