@@ -28,6 +28,7 @@ func (k *Kernel) Apply(ctx context.Context, link tc.Link, ops []tc.Op) []tc.Resu
 	}
 	k.write.mu.Lock()
 	defer k.write.mu.Unlock()
+	defer k.applied.Store(len(ops) > 0)
 	for rest := results; len(rest) > 0; {
 		kind, size := groupOf(rest)
 		group := rest[:size]

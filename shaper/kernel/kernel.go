@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	gotc "github.com/florianl/go-tc"
 	"github.com/vishvananda/netlink"
@@ -33,14 +34,17 @@ type Kernel struct {
 	links              *netlink.Handle
 	read, write, stats *conn
 	dumps              dumps
-	encoder            *gotc.Tc // guarded by write.mu
+	encoder            *gotc.Tc  // guarded by write.mu
+	listener           *listener // guarded by read.mu
 	// ports are those of our own sockets, by which our own changes are told from others'.
 	ports map[uint32]bool
 	// autoLeaf is what the probe said, "" until there was something to probe. Guarded by read.mu.
 	autoLeaf string
 	// seen is nil before the first reading. Guarded by read.mu.
 	seen *seen
-	seed maphash.Seed
+	// applied is set once something was changed by us that was not read yet.
+	applied atomic.Bool
+	seed    maphash.Seed
 
 	closed context.Context
 	cancel context.CancelFunc
@@ -71,6 +75,9 @@ func (k *Kernel) open() error {
 			return err
 		}
 		(*c).dumps = &k.dumps
+	}
+	if k.listener, err = k.openListener(); err != nil {
+		return err
 	}
 	if k.links, err = netlink.NewHandleAt(k.handle(), socketProtocol); err != nil {
 		return err
@@ -104,6 +111,10 @@ func (k *Kernel) Close() error {
 			defer c.mu.Unlock()
 			c.close()
 		}
+	}
+	if k.listener != nil {
+		k.listener.close()
+		k.listener = nil
 	}
 	if k.links != nil {
 		k.links.Close()
