@@ -74,7 +74,7 @@ func TestCompute(t *testing.T) {
 				"delete qdisc b010:: handle b010: belongs below class 1:10 (c10) [not hitless]\n" +
 				"add qdisc b010:: class c10 has no queue of ours [not hitless]\nadd qdisc b020:: class c20 has no queue of ours [not hitless]\n"},
 		{"class parameters", base(), []tc.Op{{Verb: tc.Change, Object: tc.Class{ID: id(0x10), Parent: tc.Root, Rate: 80e6, Ceil: 80e6, Buffer: 1, Cbuffer: 102400, Prio: 3, Quantum: 1000}}},
-			"change class 1:10: prio is 3, wanted 0, burst is 0 bytes, wanted 65536, quantum is 1000, wanted 200000\n"},
+			"change class 1:10: prio is 3, wanted 0, burst is 0 bytes, wanted 65600, cburst is 65536 bytes, wanted 65600, quantum is 1000, wanted 200000\n"},
 		{"the default class deleted", base(), []tc.Op{{Verb: tc.Change, Object: node(12000, 0x802, 3, "10.0.9.9/32", 0)}, remove(class(0x100, tc.Root))},
 			"add class 1:100: class c100, the default, is not there\nadd qdisc b100:: class c100 has no queue yet\n" +
 				"change filter ip pref 12000 802::3 dst 10.0.9.9/32: filter for s10.0.9.9/32 leads to 0:, wanted 1:100 (c100)\n"},

@@ -67,8 +67,8 @@ func TestRatesComeBackExactly(t *testing.T) {
 	})
 }
 
-// What tc prints of our rates and bursts is what was meant. tc cuts the time to whole microseconds and so prints less: the lines
-// of the incident, 1561b and 1433b, are whole microseconds of their rates, and 1561.6 and 1433.6 bytes in truth.
+// What tc prints of our rates and bursts is what was meant, though it cuts the time to whole microseconds, and what it makes of
+// our line is the same to the tick.
 func TestRatesAsTCPrintsThem(t *testing.T) {
 	n := kerneltest.New(t)
 	k := open(t, n)
@@ -78,16 +78,31 @@ func TestRatesAsTCPrintsThem(t *testing.T) {
 		want  string
 	}{
 		{10 * mbit, 1600, "rate 10Mbit ceil 10Mbit burst 1600b cburst 1600b"},
-		{204800 * 1000, 1562, "rate 204800Kbit ceil 204800Kbit burst 1561b cburst 1561b"},
+		{204800 * 1000, 1561, "rate 204800Kbit ceil 204800Kbit burst 1561b cburst 1561b"},
 		{819200 * 1000, 1433, "rate 819200Kbit ceil 819200Kbit burst 1433b cburst 1433b"},
+		{204800 * 1000, 1585, "rate 204800Kbit ceil 204800Kbit burst 1561b cburst 1561b"},
+		{819200 * 1000, 1533, "rate 819200Kbit ceil 819200Kbit burst 1433b cburst 1433b"},
+		{500 * mbit, 64 << 10, "rate 500Mbit ceil 500Mbit burst 66000b cburst 66000b"},
+		{333_333_336, 64 << 10, "rate 333333Kbit ceil 333333Kbit burst 65666b cburst 65666b"},
+		{123_456, 64 << 10, "rate 123456bit ceil 123456bit burst 64Kb cburst 64Kb"},
+		{2000, 64 << 10, "rate 2Kbit ceil 2Kbit burst 64Kb cburst 64Kb"},
+		{40_000 * mbit, 1600, "rate 40Gbit ceil 40Gbit"},
 		{40_000 * mbit, 5_000_000, "rate 40Gbit ceil 40Gbit"},
 		{400_000 * mbit, 50_000_000, "rate 400Gbit ceil 400Gbit"},
 	} {
 		cl := class(0x10, c.rate)
-		cl.Buffer, cl.Cbuffer = tc.TicksOf(c.burst, c.rate), tc.TicksOf(c.burst, c.rate)
+		cl.Buffer, cl.Cbuffer = tc.BurstTicks(c.burst, c.rate), tc.BurstTicks(c.burst, c.rate)
 		mustApply(t, k, add(root()), add(cl), add(leaf(0x10)))
 		if got := n.TC("class", "show", "dev", "eth1"); !strings.Contains(got, c.want) {
 			t.Errorf("tc prints %s, want %s", strings.TrimSpace(got), c.want)
+		}
+		mustApply(t, k, remove(root()), add(root()))
+		line := add(cl).TC(kerneltest.Interface)
+		if err := n.TCBatch(line); err != nil {
+			t.Fatal(err)
+		}
+		if s := observe(t, k); s.Classes[0].Buffer != cl.Buffer || s.Classes[0].Cbuffer != cl.Cbuffer {
+			t.Errorf("tc makes %+v of %q, want %+v", s.Classes, line, cl)
 		}
 		mustApply(t, k, remove(root()))
 	}

@@ -150,8 +150,8 @@ func (b *builder) buildClass(c policy.Class, byName map[string]policy.Class, inn
 	if c.Parent != "" {
 		class.Parent = tc.MakeHandle(tc.Major, byName[c.Parent].ID)
 	}
-	class.Buffer = tc.TicksOf(cmp.Or(c.Burst, DefaultBurst(class.Rate)), class.Rate)
-	class.Cbuffer = tc.TicksOf(cmp.Or(c.Cburst, DefaultBurst(class.Ceil)), class.Ceil)
+	class.Buffer = tc.BurstTicks(cmp.Or(c.Burst, DefaultBurst(class.Rate)), class.Rate)
+	class.Cbuffer = tc.BurstTicks(cmp.Or(c.Cburst, DefaultBurst(class.Ceil)), class.Ceil)
 	if class.Quantum = c.Quantum; class.Quantum == 0 {
 		class.Quantum = uint32(max(b.frame(), min(class.Rate.BytesPerSecond()/10, maxQuantum)))
 	}

@@ -54,5 +54,6 @@ func (c Class) tcArgs(verb Verb, dev string) []string {
 	}
 	number := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	return append(args, "htb", "prio", number(uint64(c.Prio)), "rate", c.Rate.String(), "ceil", c.Ceil.String(),
-		"burst", number(uint64(c.Burst()))+"b", "cburst", number(uint64(c.Cburst()))+"b", "quantum", number(uint64(c.Quantum)))
+		"burst", number(uint64(c.Buffer.forTC(c.Rate)))+"b", "cburst", number(uint64(c.Cbuffer.forTC(c.Ceil)))+"b",
+		"quantum", number(uint64(c.Quantum)))
 }
