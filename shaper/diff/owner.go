@@ -112,10 +112,10 @@ type ForeignRootError struct {
 // Error says what stands, who probably made it and what to do.
 func (e *ForeignRootError) Error() string {
 	if e.Clearing {
-		return fmt.Sprintf("clear %s: the root qdisc is %s, which is not ours (probably %s), and only ours is removed: nothing of ours stands on %s; if that one is to go, %s "+
-			"and remove it with \"tc qdisc del dev %s root\"", e.Interface, rootText(e.Root), e.Maker, e.Interface, e.stop(), e.Interface)
+		return fmt.Sprintf("clear %s: the root qdisc is %s, which is not ours (probably %s), and only ours is removed: nothing of ours stands on %s; if that one is to go, %s; "+
+			"then remove it with \"tc qdisc del dev %s root\"", e.Interface, rootText(e.Root), e.Maker, e.Interface, e.stop(), e.Interface)
 	}
-	return fmt.Sprintf("shape %s: the root qdisc is %s, which is not ours (probably %s): %s and remove it with "+
+	return fmt.Sprintf("shape %s: the root qdisc is %s, which is not ours (probably %s): %s; then remove it with "+
 		"\"tc qdisc del dev %s root\", or take it over with --takeover (takeover: true); \"bulkshaper plan --takeover\" shows what that does",
 		e.Interface, rootText(e.Root), e.Maker, e.stop(), e.Interface)
 }
@@ -130,9 +130,9 @@ func (o Owner) Stop() string {
 	switch {
 	case o.Kind != Foreign:
 	case yarn(o.Root):
-		return "set yarn.nodemanager.resource.network.enabled to false, or it wipes ours as well, restart the node manager"
+		return endYARN
 	case multiQueue(o.Root.Kind):
-		return "stop what gives it a handle (of the kernel's own, which then takes its place and has none, ours takes the place without more)"
+		return endMultiQueue + " (of the kernel's own, which then takes its place and has none, ours takes the place without more)"
 	}
 	return ""
 }
@@ -142,12 +142,18 @@ func (o Owner) advice() string {
 	do := "see to it that it does not do so again"
 	switch {
 	case yarn(o.Root):
-		do = "set yarn.nodemanager.resource.network.enabled to false and restart the node manager, or it wipes ours as well"
+		do = endYARN
 	case multiQueue(o.Root.Kind):
-		do = "stop what gives it a handle, or ours is replaced again"
+		do = endMultiQueue + ", or ours is replaced again"
 	}
 	return fmt.Sprintf("%s was probably made by %s: %s", rootText(o.Root), o.Maker, do)
 }
+
+// What ends the making of a root, in the same words wherever that is told.
+const (
+	endYARN       = "set yarn.nodemanager.resource.network.enabled to false and restart the node manager, or it wipes ours as well"
+	endMultiQueue = "stop what gives it a handle"
+)
 
 // yarnMajor is that of the root which YARN's TrafficController makes.
 const yarnMajor = 0x42

@@ -80,8 +80,8 @@ func TestForeignRoot(t *testing.T) {
 		}
 	}
 	err := &diff.ForeignRootError{Interface: "eth1", Root: rootOf(tc.KindHTB, 0x42), Maker: "YARN's TrafficController"}
-	want := `shape eth1: the root qdisc is htb 42:, which is not ours (probably YARN's TrafficController): set yarn.nodemanager.resource.network.enabled to false, ` +
-		`or it wipes ours as well, restart the node manager and remove it with "tc qdisc del dev eth1 root", or take it over with --takeover (takeover: true); ` +
+	want := `shape eth1: the root qdisc is htb 42:, which is not ours (probably YARN's TrafficController): set yarn.nodemanager.resource.network.enabled to false ` +
+		`and restart the node manager, or it wipes ours as well; then remove it with "tc qdisc del dev eth1 root", or take it over with --takeover (takeover: true); ` +
 		`"bulkshaper plan --takeover" shows what that does`
 	if err.Error() != want {
 		t.Errorf("%s", err)
