@@ -225,14 +225,14 @@ func TestUsageErrorsExitWith2(t *testing.T) {
 		{}, {"nosuch"}, {"--nosuch"}, {"plan", "now"}, {"plan", "--format", "yaml"}, {"explain"}, {"explain", "--format", "tc", "8.8.8.8"},
 		{"status", "--format", "xml"}, {"version", "now"}, {"completion"}, {"completion", "nosuch"}, {"completion", "bash", "now"},
 		{"run", "now"}, {"apply", "--takeover=perhaps"}, {"plan", "--config", "/nonexistent.yaml"}, {"check", "now"},
-		{"explain", "--config", incidentConfig(), "nobody"}, {"clear"}, {"clear", "--interface", "nosuch0"}, {"plan", "--interface", "a-name-that-is-too-long"},
+		{"explain", "--config", incidentConfig(), "nobody"}, {"clear"}, {"clear", "--interface", "nosuch0"}, {"help", "nosuch"}, {"help", "plan", "now"}, {"help", "override", "nosuch"}, {"plan", "--interface", "a-name-that-is-too-long"},
 	} {
 		r := h.run(args...)
 		if r.code != exitWrong || r.stdout != "" || !strings.Contains(r.stderr, "bulkshaper: ") {
 			t.Errorf("%q: exit %d, stdout %q, stderr %q", args, r.code, r.stdout, r.stderr)
 		}
 	}
-	for _, args := range [][]string{{"--help"}, {"help"}, {"help", "plan"}, {"plan", "--help"}, {"version"}, {"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}} {
+	for _, args := range [][]string{{"--help"}, {"help"}, {"help", "plan"}, {"help", "override", "clear"}, {"help", "help"}, {"plan", "--help"}, {"version"}, {"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}} {
 		if r := h.run(args...); r.code != exitDone || r.stdout == "" || r.stderr != "" {
 			t.Errorf("%q: exit %d, stderr %q", args, r.code, r.stderr)
 		}

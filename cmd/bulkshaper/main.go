@@ -111,11 +111,36 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	})
 	root.AddCommand(runCommand(), checkCommand(), planCommand(), applyCommand(), explainCommand(), statusCommand(),
 		clearCommand(), confirmCommand(), guardCommand(), overrideCommand(), historyCommand(), demoCommand(), versionCommand(), manCommand())
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	helpTopics(root)
 	completionExamples(root)
 	hideUnused(root)
 	usageErrors(root)
 	return root
+}
+
+// helpTopics makes help of what is no command an error: cobra's own shows the help of what is above, as if nothing were wrong.
+func helpTopics(root *cobra.Command) {
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Example = "  bulkshaper help plan"
+		help.Run = nil
+		help.RunE = func(_ *cobra.Command, args []string) error {
+			topic, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 {
+				err = argumentsError(topic, rest, fmt.Errorf("unknown command %q for %q", rest[0], topic.CommandPath()))
+			}
+			if err != nil {
+				return wrong(fmt.Errorf("%w; see `%s --help`", err, topic.CommandPath()))
+			}
+			topic.InitDefaultHelpFlag()
+			topic.InitDefaultVersionFlag()
+			return topic.Help()
+		}
+	}
 }
 
 // completionExamples gives the commands that cobra makes an example as all others have one.
