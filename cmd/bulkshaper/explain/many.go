@@ -115,11 +115,11 @@ func (x *Explainer) hold(list []policy.Destination) view.Checked {
 		}
 		c.Asked++
 		if k := x.askKernel(a, x.classes[v.Class].id); !k.Agrees {
-			said := strings.TrimSpace(k.Class + " " + k.ClassID)
-			if said == "" {
-				said = k.Note
+			wrong := view.Disagree{Address: a.String(), Server: d.Server, Wanted: x.className(x.classes[v.Class].id), Kernel: strings.TrimSpace(k.Class + " " + k.ClassID)}
+			if wrong.Kernel == "" {
+				wrong.Kernel, wrong.Nowhere = k.Note, true
 			}
-			c.Disagree = append(c.Disagree, view.Disagree{Address: a.String(), Server: d.Server, Wanted: x.className(x.classes[v.Class].id), Kernel: said})
+			c.Disagree = append(c.Disagree, wrong)
 		}
 	}
 	return c

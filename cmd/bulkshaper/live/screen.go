@@ -106,21 +106,22 @@ func (m *model) bottom(st screen.Style) string {
 }
 
 func helpLines(st screen.Style) []string {
-	t := screen.Table{Columns: []screen.Column{{Head: "KEY"}, {Head: "", Least: 20}}}
-	for _, k := range [][2]string{
+	const keys = 15 // cells of the longest of them
+	var lines []string
+	for _, k := range [][2]string{ // a line each on a screen of 40 columns and 8 rows, where nothing could be scrolled
 		{"q, Esc, Ctrl-C", "quit"},
-		{"s, S", "next and previous order: " + strings.Join(view.Sorts(), ", ")},
+		{"s, S", "next, previous order"},
 		{"p, Space", "pause, and go on"},
-		{"t", "how long the lines of the last minutes go back: 5, 10, 1"},
+		{"t", "minutes drawn: 5, 10, 1"},
 		{"arrows, j k", "scroll the classes"},
-		{"PgUp, PgDn, g G", "scroll by a page, to the first, to the last"},
-		{"?, h", "this help; any key goes back"},
+		{"PgUp, PgDn, g G", "by a page, first, last"},
+		{"?, h", "help; any key goes back"},
 	} {
-		t.Row(k[0], k[1])
+		lines = append(lines, st.Wrap(fmt.Sprintf("%-*s  %s", keys, k[0], k[1]), keys+2)...)
 	}
-	lines, _ := t.Lines(st)
 	lines = append(lines, "")
 	for _, text := range []string{
+		"The orders are " + strings.Join(view.Sorts(), ", ") + ".",
 		"SENDING is what the class has sent since the last reading; the bar is its share of the class's rate. A class whose ceil is higher may send more than its rate.",
 		"DROPPED is yellow while it grows. BACKLOG is what waits in the queue of the class.",
 		"The line of the last minutes is as high as the rate of the class.",

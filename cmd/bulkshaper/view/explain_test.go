@@ -24,7 +24,7 @@ func TestExplainFits(t *testing.T) {
 	own := Explanation{Destination: "hadoop27", Address: "10.241.29.27", Server: "hadoop27", Own: true, Kernel: KernelAnswer{Agrees: true, Note: "packets to this node itself do not leave by the interface"}}
 
 	members := Members{Class: "cross-cabinet", ClassID: "1:20", Rate: 204_800_000, Ceil: 204_800_000, Standing: 50_000_000, Shared: *shared, Rules: map[string]int{"cross-cabinet": 10_000},
-		Checked: Checked{Asked: 10_000, Disagree: []Disagree{{"10.0.0.1", "s1", "cross-cabinet 1:20", "default 1:100"}}}}
+		Checked: Checked{Asked: 10_000, Disagree: []Disagree{{Address: "10.0.0.1", Server: "s1", Wanted: "cross-cabinet 1:20", Kernel: "default 1:100"}}}}
 	members.Shared.Cabinets = map[string]int{}
 	between := Between{Prefix: "10.0.0.0/8", Checked: Checked{Note: "--no-kernel was given"}}
 	for i := range 10_000 {

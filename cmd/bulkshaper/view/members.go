@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"bulkshaper/cmd/bulkshaper/screen"
@@ -49,7 +50,9 @@ type Disagree struct {
 	Address string `json:"address"`
 	Server  string `json:"server"`
 	Wanted  string `json:"wanted"`
+	// Kernel is the class that it takes; where it takes none, or none that is known, Nowhere is set and Kernel says why.
 	Kernel  string `json:"kernel"`
+	Nowhere bool   `json:"-"`
 }
 
 // mostRows is how many rows of a list are shown where not all are asked for.
@@ -119,11 +122,20 @@ func checkedText(st screen.Style, c Checked) string {
 		return st.Good("agrees") + " on all " + screen.Count(c.Asked, "destination")
 	}
 	text := st.Bad("DISAGREES") + fmt.Sprintf(" on %d of %s: ", len(c.Disagree), screen.Count(c.Asked, "destination"))
+	first := c.Disagree[0]
+	if first.Nowhere && !slices.ContainsFunc(c.Disagree, func(d Disagree) bool { return !d.Nowhere || d.Kernel != first.Kernel }) {
+		return text + first.Kernel // one reason for all
+	}
 	for i, d := range c.Disagree[:min(len(c.Disagree), 5)] {
 		if i > 0 {
 			text += "; "
 		}
-		text += strings.TrimSpace(d.Server+" "+d.Address) + " goes to " + d.Kernel + ", wanted " + d.Wanted
+		text += strings.TrimSpace(d.Server + " " + d.Address)
+		if d.Nowhere {
+			text += ": wanted " + d.Wanted + ", and " + d.Kernel
+			continue
+		}
+		text += " goes to " + d.Kernel + ", wanted " + d.Wanted
 	}
 	if n := len(c.Disagree) - 5; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
