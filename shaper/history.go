@@ -82,6 +82,7 @@ const (
 type History struct {
 	mu      sync.Mutex
 	events  []Event
+	unkept  error
 	changed chan struct{}
 }
 
@@ -95,6 +96,21 @@ func (h *History) Events() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
+}
+
+// Unkept is why the last writing into the run folder failed, nil where it did not.
+func (h *History) Unkept() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unkept
+}
+
+// keptAs remembers how a writing ended, and returns how the one before did.
+func (h *History) keptAs(err error) (before error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, h.unkept = h.unkept, err
+	return before
 }
 
 // Changed tells that there is an event that was not told of before.
@@ -150,10 +166,7 @@ func (l *Loop) rememberPass(cause string, out Outcome, drift bool) {
 // countOperations sums up what was done, and tells whether all of it was hitless.
 func countOperations(results []tc.Result, p *plan.Plan) (counts []OperationCount, hitless bool) {
 	hitless = true
-	names := map[tc.Handle]string{}
-	for _, c := range p.Classes {
-		names[c.Class.ID] = c.Name
-	}
+	names := classNames(p)
 	for _, r := range results {
 		if r.Err != nil || r.Op.Barrier {
 			continue
@@ -170,6 +183,15 @@ func countOperations(results []tc.Result, p *plan.Plan) (counts []OperationCount
 		}
 	}
 	return counts, hitless
+}
+
+// classNames are the names of the plan's classes.
+func classNames(p *plan.Plan) map[tc.Handle]string {
+	names := make(map[tc.Handle]string, len(p.Classes))
+	for _, c := range p.Classes {
+		names[c.Class.ID] = c.Name
+	}
+	return names
 }
 
 // classOf is the class that an object is, hangs on or leads to.

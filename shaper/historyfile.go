@@ -20,6 +20,8 @@ const (
 	maxHistory = 8 << 20
 	// historyPause is the least time between two writings.
 	historyPause = time.Second
+	// historyRetry is how long a folder that could not be written into is left alone.
+	historyRetry = 10 * time.Second
 )
 
 // ReadHistory reads what was kept in a run folder; nothing where there is no file.
@@ -38,30 +40,38 @@ func ReadHistory(dir string) ([]Event, error) {
 	return events, nil
 }
 
-// Keep writes the history into a run folder whenever there is something new, until ctx ends. What cannot be written is told once.
+// Keep writes the history into a run folder whenever there is something new, until ctx ends. What cannot be written is told once, can be asked
+// for with Unkept, and is tried again.
 func (h *History) Keep(ctx context.Context, dir string, log *zap.Logger) {
-	told := false
-	write := func() {
+	write := func() error {
 		data, err := json.Marshal(h.Events())
 		if err == nil {
 			err = runfile.Write(dir, HistoryFile, data, 0o644)
 		}
-		if err != nil && !told {
-			told = true
+		switch before := h.keptAs(err); {
+		case err != nil && before == nil:
 			log.Warn("the history cannot be kept over a restart", zap.Error(err))
+		case err == nil && before != nil:
+			log.Info("the history is kept over a restart again")
 		}
+		return err
 	}
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			select {
 			case <-h.Changed():
-				write()
+				_ = write()
 			default:
 			}
 			return
 		case <-h.Changed():
-			write()
+		case <-again:
+		}
+		again = nil
+		if write() != nil {
+			again = time.After(historyRetry)
 		}
 		select {
 		case <-ctx.Done():

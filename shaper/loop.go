@@ -120,7 +120,15 @@ func New(o Options, first Input) *Loop {
 }
 
 // Snapshot is what the loop last knew.
-func (l *Loop) Snapshot() Snapshot { return *l.snapshot.Load() }
+func (l *Loop) Snapshot() Snapshot {
+	s := *l.snapshot.Load()
+	if l.History != nil {
+		if err := l.History.Unkept(); err != nil {
+			s.HistoryError = err.Error()
+		}
+	}
+	return s
+}
 
 // Stats reads the counters of the classes.
 func (l *Loop) Stats(ctx context.Context) (tc.Stats, error) { return l.Kernel.Stats(ctx) }

@@ -303,13 +303,18 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	counts := map[string]int{}
 	hitless := true
 	var named []string
+	names := classNames(l.desired.Plan)
 	for _, r := range out.Results {
 		if r.Err != nil {
 			continue
 		}
 		counts[string(r.Op.Verb)+" "+r.Op.Object.Type()]++
 		hitless = hitless && r.Op.Hitless
-		named = append(named, r.Op.String()+" ("+r.Op.Why+")")
+		text := r.Op.String() + " (" + r.Op.Why + ")"
+		if name := names[classOf(r.Op.Object)]; name != "" {
+			text = name + ": " + text
+		}
+		named = append(named, text)
 	}
 	if len(named) > maxNamed {
 		named = nil

@@ -159,6 +159,7 @@ function showNotices(s, now) {
   if (s.unconfirmed && !(s.reason || "").includes(s.unconfirmed)) list.push(["bad", "Not confirmed: " + s.unconfirmed]);
   if (s.contended) list.push(["bad", "Somebody keeps changing the shaping, so repairs are spaced out" + contention(s)]);
   if (s.overrides_error) list.push(["bad", "The overrides cannot be followed: " + s.overrides_error]);
+  if (s.history_error) list.push(["", "The history is not kept over a restart of the daemon: " + s.history_error]);
   const r = s.last_reload;
   if (r && r.result === "failure") list.push(["bad", "The files are refused since " + moment(r.time) + "; the last good ones stay in force.", r.problems]);
   for (const o of s.overrides || []) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,10 +75,10 @@ func folderProblem(dir string, mode uint32) error {
 func Write(dir, name string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
-		return err
+		return meant(err, dir, name)
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
+	err = errors.Join(meant(err, dir, name), f.Chmod(mode), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), filepath.Join(dir, name))
 	}
@@ -85,6 +86,15 @@ func Write(dir, name string, data []byte, mode os.FileMode) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// meant names the file that was meant in an error of the temporary one, whose name tells nobody anything and is another each time.
+func meant(err error, dir, name string) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		at.Path = filepath.Join(dir, name)
+	}
+	return err
 }
 
 // ErrLocked says that another process holds the lock.

@@ -56,9 +56,12 @@ func StatusHead(st screen.Style, s Status) []string {
 		where += " of " + s.Datacenter
 	}
 	add(fmt.Sprintf("%s  %s  %s", st.Strong(screen.OrUnknown(s.Node)), s.Interface, where))
-	if s.InSync {
+	switch refused := s.LastReload != nil && s.LastReload.Result == shaper.ReloadFailure; {
+	case s.InSync && refused:
+		add(st.Good("in sync") + " with the last good files: the kernel holds what they said; those of now are refused")
+	case s.InSync:
 		add(st.Good("in sync") + ": the kernel holds what config and inventory say")
-	} else {
+	default:
 		add(st.Bad("NOT IN SYNC") + ": " + s.Reason)
 		for _, c := range s.Classes {
 			if c.StandingRate != 0 && c.StandingRate != c.Rate {
@@ -80,6 +83,9 @@ func StatusHead(st screen.Style, s Status) []string {
 	}
 	if s.OverridesError != "" {
 		add(st.Bad("OVERRIDES NOT READ") + ": " + s.OverridesError)
+	}
+	if s.HistoryError != "" {
+		add(st.Warn("HISTORY NOT KEPT") + ": a restart of the daemon loses it: " + s.HistoryError)
 	}
 	for _, o := range s.Overrides {
 		add(st.Warn("OVERRIDE") + " " + overrideText(o, s.Now))
