@@ -128,6 +128,17 @@ func TestKeysAreReadInFileAndFlag(t *testing.T) {
 	}
 }
 
+// TestZeroNeedsNoUnit: no time and no share are the same in any unit.
+func TestZeroNeedsNoUnit(t *testing.T) {
+	c, err := Parse("c.yaml", []byte("interface: eth1\ninventory: {debounce: 0, max_shrink: 0}\n"), Overrides{})
+	if err != nil || c.Debounce != 0 || c.MaxShrink != 0 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if _, err := Parse("c.yaml", []byte("interface: eth1\nresync: 0\n"), Overrides{}); err == nil || !strings.Contains(err.Error(), "0s is less than 100ms") {
+		t.Errorf("resync 0: %v", err)
+	}
+}
+
 func TestDefaultsReadBack(t *testing.T) {
 	for _, s := range settings() {
 		c := Default()

@@ -208,7 +208,7 @@ func maxShrink() setting {
 	return setting{
 		Key: Key{Flag: "max-shrink", YAML: "inventory.max_shrink", Usage: "largest `share` of the servers that a reload may lose"},
 		set: func(c *Config, values []string) error {
-			if strings.TrimSpace(values[0]) == "0%" {
+			if v := strings.TrimSpace(values[0]); v == "0%" || v == "0" {
 				c.MaxShrink = 0
 				return nil
 			}
@@ -232,7 +232,7 @@ func duration(flag, yaml, usage string, field func(*Config) *time.Duration, leas
 		set: func(c *Config, values []string) error {
 			v := strings.TrimSpace(values[0])
 			d, err := time.ParseDuration(v)
-			if _, e := strconv.ParseFloat(v, 64); e == nil {
+			if _, e := strconv.ParseFloat(v, 64); e == nil && v != "0" { // nothing is nothing in any unit
 				return fmt.Errorf("%q has no unit; write %ss or %sms", v, v, v)
 			}
 			if err != nil {

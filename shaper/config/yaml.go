@@ -102,6 +102,9 @@ func readYAML(file string, data []byte) (*node, inventory.Problems) {
 		var place yaml.Error
 		if errors.As(err, &place) && place.GetToken() != nil {
 			at := place.GetToken().Position
+			if lines := bytes.Split(data, []byte("\n")); at.Line <= len(lines) && bytes.Contains(leading(lines[max(at.Line, 1)-1]), []byte("\t")) {
+				return problem(at.Line, at.Column, "indent with blanks", "a tab in the indentation, which YAML does not allow")
+			}
 			return problem(at.Line, at.Column, "look at the indentation, the brackets and the quotes there and in the line before", "YAML: %s", place.GetMessage())
 		}
 		return problem(1, 1, "look at the indentation, the brackets and the quotes", "YAML: %s", err.Error())
@@ -140,6 +143,9 @@ func badByte(data []byte) (line, column int, found bool) {
 	}
 	return 0, 0, false
 }
+
+// leading is the blanks and tabs that line begins with.
+func leading(line []byte) []byte { return line[:len(line)-len(bytes.TrimLeft(line, " \t"))] }
 
 // tooMuch finds the token at which a bound is passed. Nesting by indentation needs no bound: it takes the square of its depth
 // in bytes.
