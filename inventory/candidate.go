@@ -41,7 +41,7 @@ func (r *candidateReader) read(c candidate, before *known) (o outcome, changed *
 		o.skipped = &Problem{File: c.path, Message: err.Error(), Remedy: "move it out of the folder"}
 		return o, nil
 	case err != nil:
-		o.problem = &Problem{File: c.path, Message: "read file: " + cause(err), Remedy: unreadableRemedy}
+		o.problem = &Problem{File: c.path, Message: "read file: " + cause(err), Remedy: UnreadableRemedy}
 		return o, nil
 	case before != nil && before.id == o.id && !before.young:
 		o.record = before.record

@@ -133,7 +133,7 @@ func (l *lister) match(path string, wild bool) {
 		l.visit(path)
 		l.wrong(path, "no such file or folder", patternRemedy)
 	case err != nil:
-		l.wrong(path, cause(err), unreadableRemedy)
+		l.wrong(path, cause(err), UnreadableRemedy)
 	case !wanted(name):
 		l.wrong(path, "not the name of a server file", "name folders, or files that end in .json")
 	default:
@@ -232,7 +232,7 @@ func (l *lister) existing(paths []string, folder bool) []string {
 		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 			l.visit(filepath.Dir(path))
 		default:
-			l.wrong(path, cause(err), unreadableRemedy)
+			l.wrong(path, cause(err), UnreadableRemedy)
 		}
 	}
 	return kept
@@ -260,7 +260,7 @@ func (l *lister) entries(folder string) []entry {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return nil
 	case err != nil:
-		l.wrong(folder, "read folder: "+cause(err), unreadableRemedy)
+		l.wrong(folder, "read folder: "+cause(err), UnreadableRemedy)
 		return nil
 	}
 	for _, e := range entries {
@@ -271,7 +271,8 @@ func (l *lister) entries(folder string) []entry {
 	return entries
 }
 
-const unreadableRemedy = "let the user that bulkshaper runs as read it (chmod, chown, and search permission on all folders above)"
+// UnreadableRemedy is what to do about what cannot be read.
+const UnreadableRemedy = "let the user that bulkshaper runs as read it (chmod, chown, and search permission on all folders above)"
 
 // cause is the kernel's own words, without the operation and the path that os puts before them.
 func cause(err error) string {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -97,6 +98,11 @@ func (p Problem) where() string {
 
 // Problems is every problem of one reading, sorted by file, line and column. It is the error of whatever found them.
 type Problems []Problem
+
+// Unreadable tells whether all problems are that something cannot be read: nothing is known to be wrong with what the files say.
+func (ps Problems) Unreadable() bool {
+	return len(ps) > 0 && !slices.ContainsFunc(ps, func(p Problem) bool { return p.Remedy != UnreadableRemedy })
+}
 
 // Error is all problems, a line each.
 func (ps Problems) Error() string {

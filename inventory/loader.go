@@ -259,7 +259,7 @@ func (l *Loader) loadRoles() rolesRead {
 	case errors.As(err, &irregular):
 		return fail(err.Error(), "write the roles file there, or correct inventory.roles")
 	case err != nil:
-		return fail("read file: "+cause(err), unreadableRemedy)
+		return fail("read file: "+cause(err), UnreadableRemedy)
 	case l.roles.read && l.roles.id == id && !l.roles.young:
 		return rolesRead{l.roles.declared, id, l.roles.problems}
 	}

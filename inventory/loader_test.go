@@ -336,8 +336,8 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 	asNobody(t, s.root, func() {
-		s.fails("dc/nyc1/jsons/hadoop01.json: read file: permission denied; "+unreadableRemedy, "dc/sjc1/jsons: read folder: permission denied; "+unreadableRemedy,
-			"roles.json: read file: permission denied; "+unreadableRemedy)
+		s.fails("dc/nyc1/jsons/hadoop01.json: read file: permission denied; "+UnreadableRemedy, "dc/sjc1/jsons: read folder: permission denied; "+UnreadableRemedy,
+			"roles.json: read file: permission denied; "+UnreadableRemedy)
 	})
 }
 

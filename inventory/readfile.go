@@ -104,7 +104,7 @@ func (r *fileReader) read(path string) ([]byte, fileID, *Problem) {
 		// System calls of our own: os.File takes two more, which for thousands of small files is a third of the time.
 		fd, err := r.in.openFile(path)
 		if err != nil {
-			return refuse("read file: "+cause(err), unreadableRemedy)
+			return refuse("read file: "+cause(err), UnreadableRemedy)
 		}
 		data, id, stable, err := r.readOpen(fd, path)
 		_ = unix.Close(fd) // nothing was written
@@ -117,7 +117,7 @@ func (r *fileReader) read(path string) ([]byte, fileID, *Problem) {
 		case errors.As(err, &large):
 			return refuse(tooLarge(large.size))
 		case err != nil:
-			return refuse("read file: "+cause(err), unreadableRemedy)
+			return refuse("read file: "+cause(err), UnreadableRemedy)
 		case stable:
 			return data, id, nil
 		}

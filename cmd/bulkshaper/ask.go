@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"bulkshaper/cmd/bulkshaper/ask"
+	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 )
@@ -48,5 +50,10 @@ func (p place) tellWhere(stderr io.Writer) {
 	if p.broken == nil || p.given {
 		return
 	}
-	fmt.Fprintf(stderr, "warning: the config is wrong (`bulkshaper check` says how), so the run folder is taken to be %s; give --run-dir where the daemon has another\n", p.runDir)
+	what := "the config is wrong (`bulkshaper check` says how)"
+	var problems inventory.Problems
+	if errors.As(p.broken, &problems) && problems.Unreadable() {
+		what = "the config cannot be read"
+	}
+	fmt.Fprintf(stderr, "warning: %s, so the run folder is taken to be %s; give --run-dir where the daemon has another\n", what, p.runDir)
 }

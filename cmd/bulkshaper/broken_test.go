@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/cmd/bulkshaper/view"
+	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 )
 
@@ -156,5 +158,22 @@ func TestWhoMayNotAskIsToldSo(t *testing.T) {
 	r := d.runWith(withoutOverride, "history", "--config", d.config(), "--run-dir", inner)
 	if r.code != exitFailed || !strings.Contains(r.stderr, "this user may not ask at "+filepath.Join(inner, ask.SocketName)+": run it as root") || !strings.Contains(r.stderr, "what was kept cannot be read either") {
 		t.Errorf("in a folder that lets nobody in: %+v", r)
+	}
+}
+
+// TestFilesThatCannotBeReadAreNotCalledBroken: what they say may be right.
+func TestFilesThatCannotBeReadAreNotCalledBroken(t *testing.T) {
+	t.Parallel()
+	unreadable := inventory.Problem{File: "roles.json", Message: "read file: permission denied", Remedy: inventory.UnreadableRemedy}
+	broken := inventory.Problem{File: "nyc1/jsons/app01.json", Message: "file is empty", Remedy: "write it whole"}
+	for want, problems := range map[string]inventory.Problems{"the files cannot be read": {unreadable}, "the files are broken": {broken, unreadable}} {
+		if got := filesAre(wrong(problems)); got != want {
+			t.Errorf("%v: %s, want %s", problems, got, want)
+		}
+		var told bytes.Buffer
+		place{broken: wrong(problems), runDir: "/run/bulkshaper"}.tellWhere(&told)
+		if wrongIs := strings.Contains(told.String(), "the config is wrong"); wrongIs != (len(problems) == 2) {
+			t.Errorf("%v: %s", problems, told.String())
+		}
 	}
 }

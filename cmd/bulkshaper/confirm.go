@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -150,7 +151,7 @@ func (n *node) applyGuarded(ctx context.Context, length time.Duration, w io.Writ
 	if err := guard.Applied(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "run `bulkshaper confirm` within %s to keep it, or the shaping before comes back at %s\n", length,
+	_, err = fmt.Fprintf(w, "run `bulkshaper confirm` within %s to keep it, or the shaping before comes back at %s\n", short(length),
 		time.Now().Add(length).Format(time.TimeOnly))
 	return err
 }
@@ -168,9 +169,21 @@ func confirmLength(text string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("--confirm %q is no length of time; write it like 60s or 5m", text)
 	case d < shortestConfirm || d > longestConfirm:
-		return 0, fmt.Errorf("--confirm %s is not between %s and %s", text, shortestConfirm, longestConfirm)
+		return 0, fmt.Errorf("--confirm %s is not between %s and %s", text, short(shortestConfirm), short(longestConfirm))
 	}
 	return d, nil
+}
+
+// short is d as people write it, 1m and not 1m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 func guardCommand() *cobra.Command {

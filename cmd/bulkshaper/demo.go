@@ -44,6 +44,7 @@ users make user namespaces.`,
 	duration := flags.Duration("duration", 5*time.Second, "how long to measure")
 	rate := flags.String("rate", "100mbit", "the rate of the nodes' links: less for a slow machine")
 	scenario := flags.String("scenario", "", "a story instead: incident or pods")
+	completeWith(c, "scenario", "incident", "pods")
 	out := flags.String("out", "", "`folder` for the story's picture and figures")
 	congestion := flags.String("congestion", "", "the story's TCP congestion control (default: the kernel's)")
 	short := flags.Bool("short", false, "measure the phases of the story for two seconds only: enough for the verdict")

@@ -37,6 +37,7 @@ holds, or the kernel alone, and exits with 2.`,
 	between := c.Flags().String("between", "", "where addresses change class inside this `prefix`")
 	all := c.Flags().Bool("all", false, "of long lists all, not the first 30")
 	without := c.Flags().Bool("no-kernel", false, "do not ask the kernel")
+	_ = c.RegisterFlagCompletionFunc("class", flags.classNames)
 	c.Args = func(c *cobra.Command, args []string) error {
 		asked := 0
 		for _, given := range []bool{len(args) > 0, *class != "", *between != ""} {
@@ -123,7 +124,7 @@ func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken er
 		return err
 	}
 	salvaged := config.Salvage(path, overrides).Config
-	o := explain.RestOptions{Interface: salvaged.Interface, Classes: salvaged.Classes, Kernel: asked.kernel}
+	o := explain.RestOptions{Interface: salvaged.Interface, Classes: salvaged.Classes, Kernel: asked.kernel, Files: filesAre(broken)}
 	place := f.place()
 	from := "the kernel alone"
 	// Of another node the daemon of this one says nothing.
@@ -139,7 +140,7 @@ func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken er
 		return broken
 	}
 	asked.before = func() {
-		fmt.Fprintf(c.ErrOrStderr(), "warning: the files are broken, so the answer is from %s\n", from)
+		fmt.Fprintf(c.ErrOrStderr(), "warning: %s, so the answer is from %s\n", o.Files, from)
 	}
 	switch {
 	case asked.class != "":
@@ -149,7 +150,7 @@ func (f *inputFlags) explainRest(c *cobra.Command, asked explainAsked, broken er
 		}
 		return errors.Join(broken, err)
 	case asked.prefix.IsValid():
-		return fmt.Errorf("--between takes whole files, and the files are broken; ask for single addresses meanwhile: %w", broken)
+		return fmt.Errorf("--between takes whole files, and %s; ask for single addresses meanwhile: %w", o.Files, broken)
 	}
 	err = explainEach(c, asked, r.Unasked(), func(dest string) ([]view.Explanation, error) { return r.Explain(c.Context(), dest) })
 	var coded *codedError

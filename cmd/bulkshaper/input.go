@@ -34,6 +34,9 @@ func addInputFlags(c *cobra.Command) *inputFlags {
 	f := &inputFlags{}
 	c.Flags().StringVarP(&f.path, "config", "c", "", "the config `file` (default "+defaultConfig+" where it exists)")
 	f.keys = addKeyFlags(c.Flags())
+	completeWith(c, "layout", "hash", "list")
+	completeWith(c, "log-level", "debug", "info", "warn", "error")
+	completeWith(c, "log-format", "auto", "console", "json")
 	return f
 }
 

@@ -116,6 +116,7 @@ inventory, and puts HTB classes and u32 filters on the bulk interface.`,
 	helpTopics(root)
 	completionExamples(root)
 	hideUnused(root)
+	noFileNames(root)
 	usageErrors(root)
 	return root
 }

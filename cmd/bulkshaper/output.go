@@ -22,6 +22,7 @@ type formatFlag struct {
 func addFormat(c *cobra.Command, known ...string) *formatFlag {
 	f := &formatFlag{known: known}
 	c.Flags().StringVar(&f.value, "format", known[0], "one of "+strings.Join(known, ", "))
+	completeWith(c, "format", known...)
 	return f
 }
 

@@ -36,6 +36,7 @@ takes the place of the first. It is written into the run folder, so it takes roo
 		Args: cobra.MinimumNArgs(1),
 	}
 	flags := addInputFlags(c)
+	c.ValidArgsFunction = flags.classNames
 	length := c.Flags().String("for", "", "how `long`, for example 30m or 2h; at most 7 days")
 	why := c.Flags().String("why", "", "a `text` for those who wonder")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -110,6 +111,7 @@ func overrideClearCommand() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 	}
 	flags := addInputFlags(c)
+	c.ValidArgsFunction = flags.classNames
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o, err := flags.overrides(c)
 		if err != nil {

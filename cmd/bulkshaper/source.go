@@ -43,7 +43,7 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		if !errors.As(err, &coded) || coded.code != exitWrong {
 			return nil, err
 		}
-		s := f.openStanding(ctx)
+		s := f.openStanding(ctx, err)
 		if s == nil {
 			return nil, err
 		}

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"go.uber.org/zap"
 
+	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/diff"
@@ -22,10 +24,20 @@ type standing struct {
 	iface  string
 	names  map[tc.Handle]string
 	meter  *shaper.Meter
+	files  string // what is the matter with them
+}
+
+// filesAre is a clause for what is the matter with the files, of which err is the error.
+func filesAre(err error) string {
+	var problems inventory.Problems
+	if errors.As(err, &problems) && problems.Unreadable() {
+		return "the files cannot be read"
+	}
+	return "the files are broken"
 }
 
 // openStanding is nil where nothing of ours stands, or cannot be seen.
-func (f *inputFlags) openStanding(ctx context.Context) *standing {
+func (f *inputFlags) openStanding(ctx context.Context, broken error) *standing {
 	path, overrides, err := f.where()
 	if err != nil {
 		return nil
@@ -43,7 +55,7 @@ func (f *inputFlags) openStanding(ctx context.Context) *standing {
 		k.Close()
 		return nil
 	}
-	s := &standing{kernel: k, iface: salvaged.Interface, names: map[tc.Handle]string{tc.ControlClass: tc.ControlName}, meter: shaper.NewMeter(k.Stats)}
+	s := &standing{kernel: k, iface: salvaged.Interface, names: map[tc.Handle]string{tc.ControlClass: tc.ControlName}, meter: shaper.NewMeter(k.Stats), files: filesAre(broken)}
 	for _, c := range salvaged.Classes {
 		if c.ID != 0 {
 			s.names[tc.MakeHandle(tc.Major, c.ID)] = c.Name
@@ -71,7 +83,7 @@ func (s *standing) ask(ctx context.Context) (shaper.Status, error) {
 	for _, c := range state.Classes {
 		inner[c.Parent] = true
 	}
-	snap := shaper.Snapshot{Interface: s.iface, InterfaceUp: state.Link.Up, Reason: "what is wanted is not known, since the files are broken; this is what stands, and no daemon answers"}
+	snap := shaper.Snapshot{Interface: s.iface, InterfaceUp: state.Link.Up, Reason: "what is wanted is not known, since " + s.files + "; this is what stands, and no daemon answers"}
 	slices.SortFunc(state.Classes, func(a, b tc.Class) int { return cmp.Compare(a.ID, b.ID) })
 	for _, c := range state.Classes {
 		name := s.names[c.ID]

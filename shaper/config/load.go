@@ -39,7 +39,11 @@ func Load(path string, override Overrides) (*Config, error) {
 		if errors.As(err, &in) {
 			err = fmt.Errorf("%s: %w", in.Op, in.Err)
 		}
-		return nil, inventory.Problems{{File: path, Message: err.Error()}}
+		problem := inventory.Problem{File: path, Message: err.Error()}
+		if errors.Is(err, fs.ErrPermission) {
+			problem.Remedy = inventory.UnreadableRemedy
+		}
+		return nil, inventory.Problems{problem}
 	}
 	return parseTrusted(path, data, override)
 }

@@ -22,6 +22,8 @@ type RestOptions struct {
 	Status *shaper.Status
 	// Kernel says that the kernel is to be asked.
 	Kernel bool
+	// Files is what is the matter with them, a clause: "the files are broken".
+	Files string
 }
 
 // Rest answers while the files are broken: from the plan that the daemon holds, and without a daemon with what the kernel does.
@@ -60,9 +62,9 @@ func (r *Rest) Explain(ctx context.Context, dest string) ([]view.Explanation, er
 	case r.o.Find != nil:
 		return r.held(ctx, dest)
 	case !ok:
-		return nil, fmt.Errorf("explain %q: while the files are broken and no daemon answers, the name of a server cannot be looked up; give its address", dest)
+		return nil, fmt.Errorf("explain %q: while %s and no daemon answers, the name of a server cannot be looked up; give its address", dest, r.o.Files)
 	}
-	return []view.Explanation{{Destination: dest, Address: a.String(), Roles: []string{}, Unplanned: "not known: the files are broken, and no daemon answers that could tell",
+	return []view.Explanation{{Destination: dest, Address: a.String(), Roles: []string{}, Unplanned: "not known: " + r.o.Files + ", and no daemon answers that could tell",
 		Kernel: r.where(a)}}, nil
 }
 
@@ -77,7 +79,7 @@ func (r *Rest) held(ctx context.Context, dest string) ([]view.Explanation, error
 		if len(found.Matches) > 0 {
 			remedy = fmt.Sprintf("; did you mean %s?", found.Matches[0].Server)
 		}
-		return nil, fmt.Errorf("explain %q: neither an address nor a server of the inventory that the daemon holds while the files are broken%s", dest, remedy)
+		return nil, fmt.Errorf("explain %q: neither an address nor a server of the inventory that the daemon holds while %s%s", dest, r.o.Files, remedy)
 	}
 	var answers []view.Explanation
 	for _, a := range found.Answers {

@@ -27,10 +27,10 @@ func (r *Rest) MembersOf(ctx context.Context, class string) (view.Members, error
 		}
 	}
 	if err != nil {
-		return view.Members{}, fmt.Errorf("explain --class %q: while the files are broken no such class is known; give its classid, like 1:20", class)
+		return view.Members{}, fmt.Errorf("explain --class %q: while %s no such class is known; give its classid, like 1:20", class, r.o.Files)
 	}
 	m := view.Members{Class: "class", ClassID: id.String(), Standing: uint64(r.rates[id]), Rules: map[string]int{}, Destinations: []view.Member{},
-		Checked: view.Checked{Note: r.unasked, Disagree: []view.Disagree{}}, Unplanned: "this is what its filters lead here: the files are broken"}
+		Checked: view.Checked{Note: r.unasked, Disagree: []view.Disagree{}}, Unplanned: "this is what its filters lead here: " + r.o.Files}
 	if name := r.names[id]; name != "" {
 		m.Class = name
 	}
@@ -44,7 +44,7 @@ func (r *Rest) MembersOf(ctx context.Context, class string) (view.Members, error
 	if r.o.Find == nil {
 		return m, nil
 	}
-	m.Unplanned = "this is what its filters lead here, and whose it is by what the daemon holds: the files are broken"
+	m.Unplanned = "this is what its filters lead here, and whose it is by what the daemon holds: " + r.o.Files
 	for _, c := range r.o.Status.Classes {
 		if c.ClassID == m.ClassID {
 			m.Rate, m.Ceil = c.Rate, c.Ceil
@@ -54,7 +54,7 @@ func (r *Rest) MembersOf(ctx context.Context, class string) (view.Members, error
 		}
 	}
 	if r.unasked != "" {
-		m.Unplanned = "this is what the daemon holds: the files are broken"
+		m.Unplanned = "this is what the daemon holds: " + r.o.Files
 		found, err := r.o.Find(ctx, m.Class)
 		if err != nil {
 			return m, fmt.Errorf("explain --class %q: %w", class, err)
