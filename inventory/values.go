@@ -202,7 +202,7 @@ func prefixOf(v gjson.Result) (p netip.Prefix, ok bool, wrong *fault) {
 		return p, false, &fault{fmt.Sprintf("prefix %q has host bits set", shown), fmt.Sprintf("write %s, or put the address among the addresses", p.Masked())}
 	case p.Bits() == 0:
 		return p, false, &fault{fmt.Sprintf("prefix %q covers every address", shown), "name what this server answers for and no more"}
-	case notAHost(p.Addr()) != "":
+	case notAHost(p.Addr()) != "" && !(p.Addr().IsUnspecified() && p.Bits() < 8): // 0.0.0.0/1 is half of all addresses
 		return p, false, &fault{fmt.Sprintf("prefix %q is of %s", shown, notAHost(p.Addr())), "delete it"}
 	}
 	return p, true, nil
