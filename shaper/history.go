@@ -1,6 +1,7 @@
 package shaper
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -156,7 +157,7 @@ func (l *Loop) rememberPass(cause string, out Outcome, drift bool) {
 	if l.reloadPending {
 		e.Files, e.FilesMore = l.edited.files, l.edited.more
 	}
-	e.Operations, e.Hitless = countOperations(out.Results, l.desired.Plan)
+	e.Operations, e.Hitless = countOperations(out.Results, l.names())
 	if out.Changes != nil {
 		e.Rebuild, e.Takeover = out.Changes.Rebuild, out.Changes.Takeover
 	}
@@ -164,9 +165,8 @@ func (l *Loop) rememberPass(cause string, out Outcome, drift bool) {
 }
 
 // countOperations sums up what was done, and tells whether all of it was hitless.
-func countOperations(results []tc.Result, p *plan.Plan) (counts []OperationCount, hitless bool) {
+func countOperations(results []tc.Result, names map[tc.Handle]string) (counts []OperationCount, hitless bool) {
 	hitless = true
-	names := classNames(p)
 	for _, r := range results {
 		if r.Err != nil || r.Op.Barrier {
 			continue
@@ -191,6 +191,13 @@ func classNames(p *plan.Plan) map[tc.Handle]string {
 	for _, c := range p.Classes {
 		names[c.Class.ID] = c.Name
 	}
+	return names
+}
+
+// names are those of the plan's classes, and of those that it had before, which may stand or be on their way out.
+func (l *Loop) names() map[tc.Handle]string {
+	names := maps.Clone(l.former)
+	maps.Copy(names, classNames(l.desired.Plan))
 	return names
 }
 

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/zap"
+
+	"bulkshaper/shaper/config"
 )
 
 // TestHistoryThatCannotBeKept is told once in the log, and in what is published until it could be written.
@@ -60,4 +63,34 @@ func TestLogNamesClasses(t *testing.T) {
 		}
 		t.Errorf("no change of a class in %q", b.messages())
 	})
+}
+
+// TestClassThatGoesHasItsName in the log, the history and what the last reload changed.
+func TestClassThatGoesHasItsName(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		next := benchInput(nil)
+		next.Config.Classes = slices.DeleteFunc(next.Config.Classes, func(c config.Class) bool { return c.Name == "priority-role" })
+		next.Config.Rules = slices.DeleteFunc(next.Config.Rules, func(r config.Rule) bool { return r.Class == "priority-role" })
+		b.inputs.set(next, nil)
+		b.files <- struct{}{}
+		b.wait(0)
+		all := b.logs.All()
+		if text := fmt.Sprint(all[len(all)-1].ContextMap()["operations"]); !strings.Contains(text, "priority-role: delete class 1:30") {
+			t.Errorf("log: %s", text)
+		}
+		if text := strings.Join(b.Snapshot().LastReload.Changed, "; "); !strings.Contains(text, "remove priority-role 1:30 (not in the plan any more)") {
+			t.Errorf("changed: %s", text)
+		}
+		events := b.History.Events()
+		if text := fmt.Sprintf("%+v", events[len(events)-1].Operations); !strings.Contains(text, "{Object:class 1:30 Class:priority-role") {
+			t.Errorf("history: %s", text)
+		}
+	})
+}
+
+// TestNodeThatTheConfigNames is known before the interface is there.
+func TestNodeThatTheConfigNames(t *testing.T) {
+	if s := SnapshotOf(benchInput(nil), nil); s.Node != "hadoop01" || s.Cabinet != "b1" {
+		t.Errorf("node %q in cabinet %q", s.Node, s.Cabinet)
+	}
 }

@@ -78,7 +78,8 @@ type Loop struct {
 	contention contention
 	retry      retry
 	draining   map[tc.Handle]time.Time
-	ahead      <-chan observation // nil where none is under way
+	former     map[tc.Handle]string // names of the classes of earlier plans
+	ahead      <-chan observation   // nil where none is under way
 	over       overrides
 
 	loading   bool
@@ -108,7 +109,7 @@ func New(o Options, first Input) *Loop {
 	if o.History == nil {
 		o.History = NewHistory()
 	}
-	l := &Loop{Options: o, input: first, started: first.Config, draining: map[tc.Handle]time.Time{}, loaded: make(chan loadResult, 1)}
+	l := &Loop{Options: o, input: first, started: first.Config, draining: map[tc.Handle]time.Time{}, former: map[tc.Handle]string{}, loaded: make(chan loadResult, 1)}
 	now := time.Now()
 	l.began = now
 	l.publish(func(s *Snapshot) {

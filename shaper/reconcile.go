@@ -85,6 +85,9 @@ func (l *Loop) plan(state tc.State) error {
 
 // adopt makes desired what is wanted from now on.
 func (l *Loop) adopt(desired *Desired, facts plan.Facts) {
+	if l.desired != nil {
+		maps.Copy(l.former, classNames(l.desired.Plan))
+	}
 	l.desired, l.desiredErr, l.planned, l.facts = desired, nil, true, facts
 	l.settled = false // what differs now is our own wish, not drift
 	l.dropOverrides(desired.Refused)
@@ -188,7 +191,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 		s.contended(l.contention.told(now))
 		s.Foreign, s.Filters = out.Changes.Foreign, costs
 		if len(out.Results) > 0 && (l.reloadPending || !l.ready) {
-			s.LastReload.Operations, s.LastReload.Changed = out.Done(), changedBy(l.desired.Plan, out)
+			s.LastReload.Operations, s.LastReload.Changed = out.Done(), l.changedBy(out)
 		}
 	})
 	l.reloadPending = false
@@ -257,7 +260,7 @@ func (l *Loop) look(ctx context.Context) bool {
 	reason := "somebody keeps changing the shaping, so the repair waits until " + l.contention.until.Format(time.TimeOnly)
 	if err != nil {
 		reason += ": " + err.Error()
-	} else if todo := summary(l.desired.Plan, state, changes.Ops); len(todo) > 0 {
+	} else if todo := l.summary(state, changes.Ops); len(todo) > 0 {
 		reason += ": " + todo[0]
 	}
 	l.publish(func(s *Snapshot) {
@@ -303,7 +306,7 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	counts := map[string]int{}
 	hitless := true
 	var named []string
-	names := classNames(l.desired.Plan)
+	names := l.names()
 	for _, r := range out.Results {
 		if r.Err != nil {
 			continue
@@ -345,24 +348,24 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 }
 
 // changedBy is what a pass did, in words; of more than a few objects of a kind how many.
-func changedBy(p *plan.Plan, out Outcome) []string {
+func (l *Loop) changedBy(out Outcome) []string {
 	var ops []tc.Op
 	for _, r := range out.Results {
 		if r.Err == nil && !r.Op.Barrier {
 			ops = append(ops, r.Op)
 		}
 	}
-	return summary(p, out.Before, ops)
+	return l.summary(out.Before, ops)
 }
 
 // summary is ops in words; of more than a few objects of a kind how many.
-func summary(p *plan.Plan, have tc.State, ops []tc.Op) []string {
+func (l *Loop) summary(have tc.State, ops []tc.Op) []string {
 	if len(ops) > maxTold {
 		return []string{fmt.Sprintf("%d operations", len(ops))}
 	}
 	var lines []string
-	for _, l := range words.NamesOf(p, have).Summary(ops, maxNamed) {
-		lines = append(lines, l.String())
+	for _, line := range words.NamesOf(l.desired.Plan, have).Former(l.former).Summary(ops, maxNamed) {
+		lines = append(lines, line.String())
 	}
 	return lines
 }

@@ -82,6 +82,10 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 		s.Warnings = append(s.Warnings, w.String())
 	}
 	if desired == nil {
+		s.Node = inventory.CanonicalName(in.Config.Node)
+		if server, ok := in.Inventory.Server(s.Node); ok && s.Node != "" {
+			s.Node, s.Cabinet, s.Datacenter = server.Name, server.Cabinet, server.Datacenter
+		}
 		return
 	}
 	s.Warnings = append(s.Warnings, desired.Warnings...)

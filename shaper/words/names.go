@@ -14,6 +14,7 @@ import (
 type Names struct {
 	plan    *plan.Plan
 	classes map[tc.Handle]string
+	former  map[tc.Handle]string // of classes that the plan has no more
 	leaves  map[tc.Handle]string // names of classes, by the handle of their queue
 	have    []tc.Filter
 }
@@ -33,6 +34,12 @@ func NamesOf(p *plan.Plan, have tc.State) *Names {
 			n.leaves[c.Leaf.Handle] = c.Name
 		}
 	}
+	return n
+}
+
+// Former adds the names of classes that the plan had before.
+func (n *Names) Former(names map[tc.Handle]string) *Names {
+	n.former = names
 	return n
 }
 
@@ -60,6 +67,9 @@ func (n *Names) leadsTo(ops []tc.Op) map[nodeKey]tc.Handle {
 func (n *Names) Class(id tc.Handle) string {
 	if name, ok := n.classes[id]; ok {
 		return name + " " + id.String()
+	}
+	if name, ok := n.former[id]; ok {
+		return name + " " + id.String() + " (not in the plan any more)"
 	}
 	return "class " + id.String() + " (not in the plan)"
 }
