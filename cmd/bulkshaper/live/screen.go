@@ -110,7 +110,7 @@ func helpLines(st screen.Style) []string {
 	var lines []string
 	for _, k := range [][2]string{ // a line each on a screen of 40 columns and 8 rows, where nothing could be scrolled
 		{"q, Esc, Ctrl-C", "quit"},
-		{"s, S", "next, previous order"},
+		{"s, S", "next and previous order"},
 		{"p, Space", "pause, and go on"},
 		{"t", "minutes drawn: 5, 10, 1"},
 		{"arrows, j k", "scroll the classes"},
