@@ -49,11 +49,14 @@ needs:
 	@command -v tc >/dev/null || { echo 'tc is missing: install iproute2'; exit 1; }
 	@$(ISOLATE) true || { echo 'no network namespaces here: run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)'; exit 1; }
 
+# Linting has vetted everything before. A program with the race detector in it waits a second before it ends, for races at the end, if nothing else is
+# said, and the tests run hundreds of them. Many tests wait, so three packages at once keep two processors busy. Of the properties of pure code there
+# are fewer checks here than in test-system.
 .PHONY: test
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
-	$(GO) test -race -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
-	$(GO) test -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff
-	$(GO) test -tags alone -count=1 -run '^TestIncident$$' -exec '$(subst ','\'',$(ISOLATE))' ./cmd/bulkshaper
+	GORACE=atexit_sleep_ms=50 $(GO) test -vet=off -race -p 3 -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
+	$(GO) test -vet=off -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff -rapid.checks 30
+	$(GO) test -vet=off -tags alone -count=1 -run '^TestIncident$$' -exec '$(subst ','\'',$(ISOLATE))' ./cmd/bulkshaper
 	@$(MAKE) --no-print-directory fuzz-short
 
 # One package after the other: what they assert of times and packets is theirs alone then. A failed one does not keep the others from running.
@@ -63,9 +66,11 @@ SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... 
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
 	@failed=; run() { echo "== go test $$*"; $(GO) test -count=1 -p 1 "$$@" || failed=1; }; \
 	run -tags system -timeout 60m $(SYSTEM); \
+	run -timeout 10m -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff -rapid.checks 200; \
 	run -tags system -timeout 60m -v -run '^TestSoak$$' ./cmd/bulkshaper; \
 	(cd deploy/kubernetes/schematest && $(GO) vet ./... && $(GO) test -count=1 ./...) || failed=1; \
 	run -tags system,alone -timeout 30m -v -run '^(TestIncidentInFull|TestPodNetworksInFull)$$' ./cmd/bulkshaper; \
+	$(MAKE) --no-print-directory fuzz JOBS=2 FUZZTIME=1000x || failed=1; \
 	[ -z "$$failed" ]
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
@@ -81,9 +86,16 @@ fuzz: ## every fuzzer for FUZZTIME each (default 30s), JOBS at once (default 1);
 fuzz-list: ## the fuzzers, with their packages
 	@$(FUZZERS)
 
+# go test -fuzz builds every dependency once more, the standard library too, to be guided by their branches: minutes on a fresh machine. Here
+# only our packages are built for that, once for all their fuzzers; the other kind is part of test-system.
 .PHONY: fuzz-short
-fuzz-short: ## every fuzzer for FUZZCOUNT inputs of the engine's own (default 1000), as part of test
-	@$(MAKE) --no-print-directory fuzz JOBS=2 FUZZTIME=$(or $(FUZZCOUNT),1000)x
+fuzz-short: ## every fuzzer for FUZZCOUNT inputs of the engine's own (default 1000), guided by our code alone, as part of test
+	@$(FUZZERS) >/dev/null || { echo 'no fuzzer is called $(FUZZ)'; exit 1; }
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	  $(GO) test -c -vet=off -gcflags='bulkshaper/...=-d=libfuzzer' -o "$$dir/" $$($(FUZZERS) | cut -d' ' -f1 | sort -u) && \
+	  $(FUZZERS) | xargs -P 2 -L 1 bash -c 'cd "$$1" && out=$$("$$0/$${1##*/}.test" -test.run "^$$" -test.fuzz "^$$2\$$" -test.fuzztime $(or $(FUZZCOUNT),1000)x -test.parallel 1 \
+	    -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/bulkshaper/$${1#./}" 2>&1 </dev/null); code=$$?; echo "== $$1 $$2"; echo "$$out"; exit $$code' "$$dir" || \
+	  { echo 'an input that fails is in testdata/fuzz of its package: mend, and commit it'; exit 1; }
 
 .PHONY: bench
 bench: build ## the figures that bulkshaper is judged by, each with its baseline (needs root and iproute2); JSON=FILE writes them as JSON too
