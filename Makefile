@@ -62,6 +62,9 @@ test: needs lint ## everything that needs no more than network namespaces, with 
 # One package after the other: what they assert of times and packets is theirs alone then. A failed one does not keep the others from running.
 SYSTEM = ./systemd/systemtest/... ./shaper/kernel/qemutest ./shaper/hitless/... ./metrics/pagetest ./cmd/bulkshaper/scenario ./inventory ./deploy/kubernetes ./deploy/monitortest ./deploy/package
 
+# By its name, a variable, make -n does not take the tests for a make of its own, which it would run.
+GUIDED = $(MAKE) --no-print-directory fuzz JOBS=2 FUZZTIME=1000x
+
 .PHONY: test-system
 test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real Prometheus, long runs (root; installs what it needs from Debian)
 	@failed=; run() { echo "== go test $$*"; $(GO) test -count=1 -p 1 "$$@" || failed=1; }; \
@@ -70,7 +73,7 @@ test-system: ## the rest: systemd in containers, Debian kernels in QEMU, a real 
 	run -tags system -timeout 60m -v -run '^TestSoak$$' ./cmd/bulkshaper; \
 	(cd deploy/kubernetes/schematest && $(GO) vet ./... && $(GO) test -count=1 ./...) || failed=1; \
 	run -tags system,alone -timeout 30m -v -run '^(TestIncidentInFull|TestPodNetworksInFull)$$' ./cmd/bulkshaper; \
-	$(MAKE) --no-print-directory fuzz JOBS=2 FUZZTIME=1000x || failed=1; \
+	$(GUIDED) || failed=1; \
 	[ -z "$$failed" ]
 
 # Fuzzers run one after the other, each in its package's own test binary; FUZZ=pattern takes some of them.
