@@ -24,7 +24,7 @@ func TestRoleIsWellWritten(t *testing.T) {
 // it has spread.
 func TestRollOut(t *testing.T) {
 	binary := build(t)
-	f := newFleet(t, "bulkshaper_binary="+binary, "bulkshaper_checker="+binary, "bulkshaper_sync_timeout=30", "bulkshaper_sync_interval=1")
+	f := newFleet(t, "bulkshaper_binary="+binary, "bulkshaper_checker="+binary, "bulkshaper_sync_timeout=30", "bulkshaper_sync_interval=1", `{"bulkshaper_keep": ["web.yml", "keys/missing.pem"]}`)
 	config := filepath.Join(f.files, "config.yaml")
 	server := func(name string) string { return filepath.Join(f.files, "nyc1/jsons", name+".json") }
 	step := func(name string, test func(*testing.T)) {
@@ -94,6 +94,8 @@ func TestRollOut(t *testing.T) {
 				t.Fatalf("%s: of 20 packets %d were counted", name, packets[name])
 			}
 		}
+		own := f.nodes["hadoop13"] // its web.yml is its own, by bulkshaper_keep
+		own.run(t, "sh", "-c", "echo '{}' >/etc/bulkshaper/web.yml && echo note >/etc/bulkshaper/note.txt")
 		setRate(t, "100mbit")
 		out := f.rolls(t, "--check", "--limit", "hadoop13")
 		if !strings.Contains(out, "100mbit") {
@@ -121,6 +123,9 @@ func TestRollOut(t *testing.T) {
 			if out, err := c.try("systemctl", "is-active", "bulkshaper-return.timer"); err == nil {
 				t.Errorf("%s: a timer is left: %s", name, out)
 			}
+		}
+		if got := own.run(t, "sh", "-c", "cd /etc/bulkshaper && cat web.yml && ls note.txt 2>&1 || true"); !strings.HasPrefix(got, "{}\n") || !strings.Contains(got, "No such file") {
+			t.Errorf("what belongs to the node should stay, and nothing else: %s", got)
 		}
 	})
 
@@ -254,7 +259,22 @@ func TestRollOut(t *testing.T) {
 		f.same(t, before, "hadoop14")
 	})
 
-	// hadoop13 has the config of the step before already, the others get it with the inventory.
+	step("files that are to mend a node that is not in sync", func(t *testing.T) {
+		sick := f.nodes["hadoop14"]
+		sick.run(t, "sh", "-c", "sed -i 's/interface: eth1/interface: eth9/' /etc/bulkshaper/config.yaml && systemctl restart --no-block bulkshaper.service")
+		eventually(t, "hadoop14 waits for another interface", func() error {
+			_, err := sick.try("bash", "-c", `bulkshaper status --format json | grep -q '"in_sync": false'`)
+			return err
+		})
+		f.stops(t, "hadoop14 is not in sync, and nothing was touched", "--limit", "hadoop14")
+		f.rolls(t, "--limit", "hadoop14", "-e", "bulkshaper_mend=true")
+		sick.active(t)
+		if got := rate(t, "hadoop14"); got != "50Mbit" {
+			t.Errorf("hadoop14 is mended and has a rate of %s", got)
+		}
+	})
+
+	// hadoop13 and hadoop14 have the config of the steps before already, hadoop27 gets it with the inventory.
 	step("daemons that follow by themselves, and one that refuses to", func(t *testing.T) {
 		pid := f.nodes["hadoop13"].property(t, "MainPID")
 		edit(t, server("app02"), func(s string) string {
