@@ -57,6 +57,10 @@ func TestNothingOfTheWebConfigIsTold(t *testing.T) {
 			}
 		}
 	}
+	// What TLS makes of a broken one goes through the server's own log.
+	errorLog := ServeOptions{WebConfig: path, Log: zap.New(core)}.errorLog()
+	errorLog.Print("http: TLS handshake error from 127.0.0.1:4711: yaml: cannot unmarshal !!str `swordfish` into web.Config")
+
 	var errs []string
 	for _, e := range logs.All() {
 		line := e.Message
@@ -70,7 +74,7 @@ func TestNothingOfTheWebConfigIsTold(t *testing.T) {
 			errs = append(errs, line)
 		}
 	}
-	if len(errs) != 2 || errs[0] == errs[1] {
-		t.Errorf("two lines are due for two mistakes: %q", errs)
+	if len(errs) != 3 || errs[0] == errs[1] || !strings.Contains(errs[2], "nobody is let in") {
+		t.Errorf("two lines are due for two mistakes, and one for the handshake: %q", errs)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -112,8 +110,7 @@ func (o ServeOptions) server() *http.Server {
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: timeout, IdleTimeout: idleTimeout,
 		ConnState: noteState,
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		// What it has to say is about single clients: broken handshakes, resets. A port scan would fill the log.
-		ErrorLog: stdLog(o.Log),
+		ErrorLog:  o.errorLog(),
 	}
 }
 
@@ -126,12 +123,4 @@ func stop(ctx context.Context, server *http.Server) error {
 		return server.Close()
 	}
 	return nil
-}
-
-func stdLog(z *zap.Logger) *log.Logger {
-	l, err := zap.NewStdLogAt(z, zapcore.DebugLevel)
-	if err != nil { // only for a level that does not exist
-		return zap.NewStdLog(z)
-	}
-	return l
 }
