@@ -51,7 +51,8 @@ func bootRoot(t *testing.T, root, machine string, kernel []string, options ...st
 	c := exec.Command("unshare", append(append(args, options...), kernel...)...)
 	c.Env = append(os.Environ(), "SYSTEMD_NSPAWN_LOCK=0")
 	c.Stdout, c.Stderr = &console, &console
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// Whoever is killed takes it along: nspawn, which kills what is in it when it ends. An order to power off might hang, with nobody to see it.
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
