@@ -43,6 +43,8 @@ type Options struct {
 	// Hold says why the first pass has to wait, which an apply that is not confirmed yet is the reason for, "" when it need not any longer;
 	// nil for never.
 	Hold func() string
+	// Unserved says why nobody can ask at metrics.listen, "" while it is served; nil where it is nobody's business.
+	Unserved func() string
 	// History is told what happens; nil for one that nobody else reads.
 	History *History
 }
@@ -127,6 +129,9 @@ func (l *Loop) Snapshot() Snapshot {
 		if err := l.History.Unkept(); err != nil {
 			s.HistoryError = err.Error()
 		}
+	}
+	if l.Unserved != nil {
+		s.HTTPError = l.Unserved()
 	}
 	return s
 }

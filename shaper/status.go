@@ -58,6 +58,8 @@ type Snapshot struct {
 	OverridesError string
 	// HistoryError is why the history cannot be written into the run folder, "" while it can.
 	HistoryError string
+	// HTTPError is why nobody can ask at metrics.listen, "" while it is served or not wanted.
+	HTTPError string
 
 	followed *inventory.Inventory // that InventoryHash is of
 }
@@ -160,8 +162,10 @@ type Status struct {
 	// OverridesError is why the overrides of the run folder cannot be read, or are not followed.
 	OverridesError string `json:"overrides_error,omitempty"`
 	// HistoryError is why the history cannot be written into the run folder: a restart of the daemon loses what is not kept there.
-	HistoryError string        `json:"history_error,omitempty"`
-	Classes      []ClassStatus `json:"classes"`
+	HistoryError string `json:"history_error,omitempty"`
+	// HTTPError is why nobody can ask at metrics.listen, Prometheus neither.
+	HTTPError string        `json:"http_error,omitempty"`
+	Classes   []ClassStatus `json:"classes"`
 	// SendingOver is the seconds that the classes' Sending is the mean of; 0 where that is not known.
 	SendingOver float64 `json:"sending_over_seconds,omitempty"`
 	// Top are the destinations that most was sent to of late, where the kernel counts hits (CONFIG_CLS_U32_PERF).
@@ -209,7 +213,7 @@ func StatusOf(snap Snapshot, stats tc.Stats) Status {
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
 		DefaultClass: snap.DefaultClass, Contention: snap.Contention, Unconfirmed: snap.Unconfirmed, LastConfirm: snap.LastConfirm, OverridesError: snap.OverridesError,
-		HistoryError: snap.HistoryError,
+		HistoryError: snap.HistoryError, HTTPError: snap.HTTPError,
 	}
 	if !snap.LastReload.Time.IsZero() {
 		s.LastReload = &snap.LastReload

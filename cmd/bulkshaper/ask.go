@@ -9,6 +9,7 @@ import (
 	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/claim"
 	"bulkshaper/shaper/config"
 )
 
@@ -42,7 +43,14 @@ func (p place) ask(ctx context.Context) (*ask.Daemon, shaper.Status, error) {
 	if p.broken != nil && !p.given {
 		iface = p.asked // of a config that is wrong the folder may be another's, and who has it tells what it shapes
 	}
-	return ask.First(ctx, p.daemons, iface)
+	d, status, err := ask.First(ctx, p.daemons, iface)
+	var silent *ask.SilentError
+	if errors.As(err, &silent) && iface != "" && silent.Denied == "" {
+		if holder, held := claim.Find(iface); held {
+			silent.Holder = holder.String()
+		}
+	}
+	return d, status, err
 }
 
 // tellWhere says which run folder is looked into, where the config does not tell.

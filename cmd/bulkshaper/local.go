@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bulkshaper/shaper"
+	"bulkshaper/shaper/claim"
 	"bulkshaper/shaper/confirm"
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/plan"
@@ -85,7 +86,11 @@ func (l *local) compare(ctx context.Context) error {
 	case err != nil:
 		l.snap.Reason = err.Error()
 	case len(changes.Ops) > 0:
-		l.snap.Reason = fmt.Sprintf("%s to do%s: run `bulkshaper plan`; no daemon answers", count(len(changes.Ops), "operation"), someOf(p, l.state, changes.Ops))
+		who := "no daemon answers"
+		if holder, held := claim.Find(p.Interface); held {
+			who = fmt.Sprintf("the daemon (%s) does not answer and may go by other files", holder)
+		}
+		l.snap.Reason = fmt.Sprintf("%s to do%s: run `bulkshaper plan`; %s", count(len(changes.Ops), "operation"), someOf(p, l.state, changes.Ops), who)
 	default:
 		l.snap.InSync = true
 	}

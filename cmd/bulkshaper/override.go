@@ -238,6 +238,10 @@ func (o *overriding) clear(ctx context.Context, class string, now time.Time) err
 
 // write changes the store, and makes the run folder where no daemon has run yet.
 func (o *overriding) write(change func([]override.Override) ([]override.Override, error)) error {
+	var silent *ask.SilentError
+	if errors.As(o.silent, &silent) && silent.Holder != "" {
+		return fmt.Errorf("nothing is written to %s, which nobody follows: %w; restart that daemon, or put its config back", o.runDir, silent)
+	}
 	err := os.MkdirAll(o.runDir, 0o755)
 	if err == nil {
 		err = o.store.Update(change)

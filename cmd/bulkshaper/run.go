@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -114,11 +116,14 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 	overrideEvents := make(chan struct{}, 1)
 	history := openHistory(cfg.RunDir, log)
 
+	var unserved atomic.Pointer[string]
+	unserved.Store(new(string))
 	loop := shaper.New(shaper.Options{
 		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
-		Hold: func() string { return untilConfirmed(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
+		Unserved: func() string { return *unserved.Load() },
+		Hold:     func() string { return untilConfirmed(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),
 		metrics.NewDumpsCollector(k.Dumps))
@@ -147,7 +152,11 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 		"socket": {Socket: filepath.Join(cfg.RunDir, ask.SocketName)},
 	} {
 		where.Handler, where.Log = handler, log.Named("http")
-		begin(part, func() error { answer(ctx, where); return nil })
+		note := func(string) {}
+		if where.Listen != "" {
+			note = func(why string) { unserved.Store(&why) }
+		}
+		begin(part, func() error { answer(ctx, where, note); return nil })
 	}
 	return group.Wait()
 }
@@ -226,11 +235,12 @@ const (
 )
 
 // answer serves until ctx ends. Shaping is worth more than being asked about it: what cannot be served is told once and
-// tried again.
-func answer(ctx context.Context, where metrics.ServeOptions) {
+// tried again. note is told why not, and "" once it is served.
+func answer(ctx context.Context, where metrics.ServeOptions, note func(string)) {
 	if where.Listen == "" && where.Socket == "" {
 		return
 	}
+	where.Listening = func(net.Addr) { note("") }
 	told, wait := "", answerFirst
 	for {
 		start := time.Now()
@@ -240,6 +250,9 @@ func answer(ctx context.Context, where metrics.ServeOptions) {
 		}
 		if ctx.Err() != nil {
 			return
+		}
+		if err != nil {
+			note(err.Error())
 		}
 		if err != nil && err.Error() != told {
 			told = err.Error()

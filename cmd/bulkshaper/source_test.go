@@ -57,6 +57,28 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
+// TestDaemonElsewhere: what the config says of where the daemon is may have been edited, which a running one refuses. It is not taken for one
+// that does not run, and no override is written for nobody.
+func TestDaemonElsewhere(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	elsewhere := t.TempDir()
+	args := func(args ...string) []string { return append(args, "--config", d.config(), "--run-dir", elsewhere) }
+	held := fmt.Sprintf("the daemon that shapes the interface (process %d) does not answer", d.cmd.Process.Pid)
+	out := strings.Join(strings.Fields(d.must(args("status", "--layout", "hash")...)), " ")
+	for _, want := range []string{held, "NOT IN SYNC: ", "may go by other files"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status does not say %q:\n%s", want, out)
+		}
+	}
+	if r := d.run(args("override", "cross-cabinet", "rate=50mbit", "--for", "1h")...); r.code != exitFailed || !strings.Contains(r.stderr, held) || !strings.Contains(r.stderr, "nothing is written") {
+		t.Errorf("override: %+v", r)
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) > 0 {
+		t.Errorf("written for nobody: %v %v", entries, err)
+	}
+}
+
 // TestSendingIsMeasured, by the daemon at once and without one over an interval, in text and in JSON.
 func TestSendingIsMeasured(t *testing.T) {
 	t.Parallel()

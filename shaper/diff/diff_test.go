@@ -100,8 +100,8 @@ func TestCompute(t *testing.T) {
 				t.Errorf("rebuild %q, got\n%swant\n%s", c.Rebuild, got, test.ops)
 			}
 			wantForeign := map[string]string{
-				"a foreign class and filter":          "u32 filters of protocol ip at pref 5 (1), class 1:777, which is not ours",
-				"a class that a foreign filter holds": "u32 filters of protocol ip at pref 5 (1), class 1:20, which a foreign filter leads to",
+				"a foreign class and filter":          "u32 filters of protocol ip at pref 5 (1), ahead of ours, class 1:777, which is not ours",
+				"a class that a foreign filter holds": "u32 filters of protocol ip at pref 5 (1), ahead of ours, class 1:20, which a foreign filter leads to",
 			}[test.name]
 			if got := strings.Join(c.Foreign, ", "); got != wantForeign {
 				t.Errorf("foreign: %q", got)
@@ -203,7 +203,7 @@ func TestHashTablesGo(t *testing.T) {
 	foreign.Pref = 5
 	meddle(t, k, add(foreign))
 	c = reconcile(t, k, base().plan(t), diff.Options{})
-	if len(c.Ops) > 0 || strings.Join(c.Foreign, ", ") != "u32 filters of protocol ip at pref 5 (1), hash tables at pref 12000, which a foreign filter links to" {
+	if len(c.Ops) > 0 || strings.Join(c.Foreign, ", ") != "u32 filters of protocol ip at pref 5 (1), ahead of ours, hash tables at pref 12000, which a foreign filter links to" {
 		t.Errorf("%s%q", text(c.Ops), c.Foreign)
 	}
 }

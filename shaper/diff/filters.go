@@ -57,7 +57,11 @@ func (c *comparison) sortFilters() {
 			c.foreign = append(c.foreign, fmt.Sprintf("hash tables at pref %d, which a foreign filter links to", g.pref))
 			continue
 		}
-		c.foreign = append(c.foreign, fmt.Sprintf("%s filters of protocol %s at pref %d (%d)", g.kind, g.protocol, g.pref, counts[g]))
+		text := fmt.Sprintf("%s filters of protocol %s at pref %d (%d)", g.kind, g.protocol, g.pref, counts[g])
+		if g.pref < plan.PrefARP {
+			text += ", ahead of ours"
+		}
+		c.foreign = append(c.foreign, text)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestRebuildKeepsStrangers(t *testing.T) {
 	if !errors.As(err, &foreign) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the default class is 1:100 (c100) and shall be 1:20 (c20)", "u32 filters of protocol ip at pref 5 (1)", "class 1:777, which is not ours", "--takeover"} {
+	for _, want := range []string{"the default class is 1:100 (c100) and shall be 1:20 (c20)", "u32 filters of protocol ip at pref 5 (1), ahead of ours", "class 1:777, which is not ours", "--takeover"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -17,6 +17,7 @@ type Names struct {
 	former  map[tc.Handle]string // of classes that the plan has no more
 	leaves  map[tc.Handle]string // names of classes, by the handle of their queue
 	have    []tc.Filter
+	prefs   map[uint16]bool // at which there are some of them; nil until somebody asks
 }
 
 // nodeKey tells nodes apart: a handle is there but once in all prefs, as far as tables are not the root's.
@@ -35,6 +36,17 @@ func NamesOf(p *plan.Plan, have tc.State) *Names {
 		}
 	}
 	return n
+}
+
+// stands says whether there were filters at a pref.
+func (n *Names) stands(pref uint16) bool {
+	if n.prefs == nil {
+		n.prefs = map[uint16]bool{}
+		for _, f := range n.have {
+			n.prefs[f.Pref] = true
+		}
+	}
+	return n.prefs[pref]
 }
 
 // Former adds the names of classes that the plan had before.

@@ -20,11 +20,16 @@ type SilentError struct {
 	Tried []string
 	// Denied says that this user may not ask at a place, and who may; "" where that was not the reason. A daemon may well be there.
 	Denied string
+	// Holder is the process that shapes the interface all the same, and does not answer at the places tried; "" for none.
+	Holder string
 }
 
 // Error says where it was tried, and what to do where somebody else could ask.
 func (e *SilentError) Error() string {
 	text := "no daemon answers"
+	if e.Holder != "" {
+		text = fmt.Sprintf("the daemon that shapes the interface (%s) does not answer: it goes by another run_dir and metrics.listen than the config now has, or hangs", e.Holder)
+	}
 	if len(e.Tried) > 0 {
 		text += " (" + strings.Join(e.Tried, "; ") + ")"
 	}

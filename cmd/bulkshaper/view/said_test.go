@@ -13,9 +13,10 @@ func TestWhatTheKernelIsInSyncWith(t *testing.T) {
 	t.Parallel()
 	s := quiet()
 	s.LastReload = &shaper.Reload{Time: noon(), Result: shaper.ReloadFailure, Problems: []string{"roles.json:1:1: it is cut off"}}
+	s.HTTPError = "listen on :9825: another program has the port"
 	s.HistoryError = "write /run/bulkshaper/history.state: no space left on device"
 	text := strings.Join(StatusHead(screen.Style{}, s), "\n")
-	for _, want := range []string{"in sync with the last good files", "FILES REFUSED", "HISTORY NOT KEPT: a restart of the daemon loses it: write /run/bulkshaper/history.state: no space left on device"} {
+	for _, want := range []string{"in sync with the last good files", "FILES REFUSED", "HTTP NOT SERVED, so no metrics either: listen on :9825: another program has the port", "HISTORY NOT KEPT: a restart of the daemon loses it: write /run/bulkshaper/history.state: no space left on device"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -70,7 +70,7 @@ func StatusHead(st screen.Style, s Status) []string {
 		}
 	}
 	if !s.InterfaceUp {
-		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down or does not exist")
+		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down, or is not there")
 	}
 	if s.Unconfirmed != "" && !strings.Contains(s.Reason, s.Unconfirmed) {
 		add(st.Warn("NOT CONFIRMED") + ": " + s.Unconfirmed)
@@ -86,6 +86,9 @@ func StatusHead(st screen.Style, s Status) []string {
 	}
 	if s.HistoryError != "" {
 		add(st.Warn("HISTORY NOT KEPT") + ": a restart of the daemon loses it: " + s.HistoryError)
+	}
+	if s.HTTPError != "" {
+		add(st.Bad("HTTP NOT SERVED") + ", so no metrics either: " + s.HTTPError)
 	}
 	for _, o := range s.Overrides {
 		add(st.Warn("OVERRIDE") + " " + overrideText(o, s.Now))

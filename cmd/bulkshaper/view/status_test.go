@@ -63,7 +63,7 @@ func troubled() Status {
 	s := quiet()
 	s.InSync, s.Reason = false, "shape eth1: the root qdisc is htb 42:, which is not ours (probably YARN's TrafficController, which wipes the root at each start of the node manager): stop what made it"
 	s.Contended, s.InterfaceUp, s.Direct = true, false, 1_234_567
-	s.Foreign = []string{"u32 filters of protocol ip at pref 5 (1)"}
+	s.Foreign = []string{"u32 filters of protocol ip at pref 5 (1), ahead of ours"}
 	s.Warnings = []string{"nyc1/jsons/app01.json: server app01 has no cabinet; add it", "another"}
 	s.LastReload = &shaper.Reload{Time: noon().Add(-26 * time.Hour), Result: shaper.ReloadFailure}
 	for i := range 7 {
