@@ -1,6 +1,7 @@
 package shaper
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -214,10 +215,41 @@ func classOf(object tc.Object) tc.Handle {
 	return tc.Unspec
 }
 
-// edits are files whose content changed, the first few by name.
+// edits are files whose content changed, and servers that the inventory no longer has, the first few by name.
 type edits struct {
 	files []string
 	more  int
+
+	gone     []string
+	goneMore int
+}
+
+// lose notes a server that went.
+func (e *edits) lose(server string) {
+	if len(e.gone) < maxGone {
+		e.gone = append(e.gone, server)
+	} else {
+		e.goneMore++
+	}
+}
+
+// maxGone is how many servers that went are named.
+const maxGone = 3
+
+// gone names the servers that a reload took away of which there is no line yet, "" where it took none.
+func (l *Loop) gone() string {
+	if !l.reloadPending {
+		return ""
+	}
+	names := slices.DeleteFunc(slices.Clone(l.edited.gone), func(name string) bool {
+		_, back := l.input.Inventory.Server(name)
+		return back
+	})
+	text := strings.Join(names, ", ")
+	if l.edited.goneMore > 0 {
+		text += fmt.Sprintf(" and %d more", l.edited.goneMore)
+	}
+	return text
 }
 
 func (e *edits) add(file string) {
@@ -240,6 +272,7 @@ func editsBetween(old, next Input) edits {
 		switch {
 		case is == nil:
 			e.add(was.File)
+			e.lose(was.Name)
 		case was != nil && was.EqualButRoles(is):
 			e.add(next.Config.Source.Roles)
 		default:
@@ -254,6 +287,10 @@ func (e *edits) join(other edits) {
 		e.add(file)
 	}
 	e.more += other.more
+	for _, server := range other.gone {
+		e.lose(server)
+	}
+	e.goneMore += other.goneMore
 }
 
 // notice remembers what kind of kernel event asks for the next pass.

@@ -192,6 +192,9 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 		s.Foreign, s.Filters = out.Changes.Foreign, costs
 		if len(out.Results) > 0 && (l.reloadPending || !l.ready) {
 			s.LastReload.Operations, s.LastReload.Changed = out.Done(), l.changedBy(out)
+			if gone := l.gone(); gone != "" {
+				s.LastReload.Changed = slices.Insert(s.LastReload.Changed, 0, "not in the inventory any more: "+gone)
+			}
 		}
 	})
 	l.reloadPending = false
@@ -303,6 +306,10 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	}
 	l.rememberPass(cause, out, drift)
 	fields := []zap.Field{zap.String("cause", cause), zap.Int("servers", len(l.input.Inventory.Servers))}
+	if gone := l.gone(); gone != "" {
+		fields = append(fields, zap.String("gone", gone))
+	}
+	taken := slices.Clone(fields)
 	counts := map[string]int{}
 	hitless := true
 	var named []string
@@ -337,7 +344,7 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	}
 	switch {
 	case out.Done() == 0:
-		l.Log.Info("inventory read, nothing to change", fields[:2]...)
+		l.Log.Info("inventory read, nothing to change", taken...)
 	case drift:
 		l.Log.Warn("repaired what somebody else changed", fields...)
 	case out.Changes != nil && out.Changes.Advice != "":
