@@ -80,6 +80,10 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 	if s.followed != in.Inventory {
 		s.followed, s.InventoryHash = in.Inventory, sync.OnceValue(in.Inventory.Hash)
 	}
+	// The config's come first: there are few, and the status on a terminal shows the first.
+	if desired != nil {
+		s.Warnings = append(s.Warnings, desired.Warnings...)
+	}
 	for _, w := range in.Inventory.Warnings {
 		s.Warnings = append(s.Warnings, w.String())
 	}
@@ -90,7 +94,6 @@ func (s *Snapshot) describe(in Input, desired *Desired) {
 		}
 		return
 	}
-	s.Warnings = append(s.Warnings, desired.Warnings...)
 	s.Node, s.Cabinet, s.Datacenter = desired.Node.Name, desired.Node.Cabinet, desired.Node.Datacenter
 	s.Layout, s.Classes, s.DefaultClass = desired.Plan.Layout, nil, in.Config.DefaultClass
 	s.LinkRate, s.Overrides = desired.LinkRate, OverridesOf(desired.Overrides)
