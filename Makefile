@@ -50,11 +50,11 @@ needs:
 	@$(ISOLATE) true || { echo 'no network namespaces here: run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)'; exit 1; }
 
 # Linting has vetted everything before. A program with the race detector in it waits a second before it ends, for races at the end, if nothing else is
-# said, and the tests run hundreds of them. Many tests wait, so three packages at once keep two processors busy. Of the properties of pure code there
+# said, and the tests run hundreds of them. Of the properties of pure code there
 # are fewer checks here than in test-system.
 .PHONY: test
 test: needs lint ## everything that needs no more than network namespaces, with the race detector
-	GORACE=atexit_sleep_ms=50 $(GO) test -vet=off -race -p 3 -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
+	GORACE=atexit_sleep_ms=50 $(GO) test -vet=off -race -parallel 4 -exec '$(subst ','\'',$(ISOLATE))' ./...
 	$(GO) test -vet=off -exec '$(subst ','\'',$(ISOLATE))' ./shaper/u32/layout ./shaper/diff -rapid.checks 30
 	$(GO) test -vet=off -tags alone -count=1 -run '^TestIncident$$' -exec '$(subst ','\'',$(ISOLATE))' ./cmd/bulkshaper
 	@$(MAKE) --no-print-directory fuzz-short

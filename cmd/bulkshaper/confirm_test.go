@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -352,6 +353,10 @@ func TestConfirmTerminalGone(t *testing.T) {
 	cmd.Env = append(append(os.Environ(), asProgram+"=1"), h.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// Begun with nohup, the tests and all that they start would ignore the signal; what is handled here is not ignored there.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	var err error
 	h.Do(func() { err = cmd.Start() })
 	if err != nil {

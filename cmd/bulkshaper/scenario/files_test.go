@@ -57,12 +57,16 @@ func (n *node) cmdSize(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	path := ts.MkAbs(args[0])
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	n.acted = time.Now()
+	if _, err := os.Stat(path); err == nil {
+		return os.Truncate(path, size)
+	}
+	// A new one is there at once, with its size.
+	f, err := os.CreateTemp(filepath.Dir(n.dir), "size")
 	if err != nil {
 		return err
 	}
-	n.acted = time.Now()
-	return errors.Join(f.Truncate(size), f.Close())
+	return errors.Join(f.Truncate(size), f.Chmod(0o644), f.Close(), os.Rename(f.Name(), path))
 }
 
 // cmdFill writes the files of so many servers, with the addresses from 10.128.0.0 on.
@@ -310,7 +314,7 @@ func (n *node) cmdScrapes(ts *testscript.TestScript, args []string) error {
 	for range count {
 		go func() {
 			code, body, err := n.askBy(context.Background(), n.dialTCP, "/metrics")
-			for again := 0; again < 5 && err != nil; again++ { // on a busy machine a connection that was silent for seconds made room
+			for again := 0; again < 20 && err != nil; again++ { // on a busy machine a connection that was silent for seconds made room
 				code, body, err = n.askBy(context.Background(), n.dialTCP, "/metrics")
 			}
 			if err == nil && code == 200 && !strings.Contains(body, "bulkshaper_in_sync") {
