@@ -122,7 +122,7 @@ func TestStoryMeasurable(t *testing.T) {
 	}{
 		{0.5, 0.001, 0.001, true, false, true}, {0.5, 0.001, 0.001, false, false, true},
 		{0.91, 0.001, 0.001, true, false, false}, {0.5, 0.0041, 0.001, true, false, false},
-		{0.9, 0.004, 0.02, false, false, true}, {0.5, 0.001, 0.021, false, false, false}, {0.5, 0.001, 0.021, true, false, true},
+		{0.9, 0.004, 0.008, false, false, true}, {0.5, 0.001, 0.0081, false, false, false}, {0.5, 0.001, 0.0081, true, false, true},
 		{0.99, 0.05, 0.1, true, true, true}, {0.99, 0.001, 0.001, false, true, false}, {0.5, 0.001, 0.001, false, true, true},
 	} {
 		l := storyLoad{demoLoad{c.busy, c.lag}, c.stall}
