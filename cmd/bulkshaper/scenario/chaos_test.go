@@ -79,11 +79,9 @@ func (n *node) cmdChaos(ts *testscript.TestScript, args []string) error {
 			done = append(done, deed)
 			n.do(deed)
 			if strings.Contains(deed, "netns") || strings.Contains(deed, " name ") {
-				// On an interface that is new, or was away under another name, the first root counts: what somebody puts there before ours is not ours to take.
-				if err := n.await("the new interface shaped", func() (bool, string) {
-					shown := n.show()
-					return strings.Contains(shown, "qdisc htb 1: root"), shown
-				}); err != nil {
+				// On an interface that is new, or was away under another name, the first root counts: what somebody puts there before ours stands whole
+				// is not ours to take.
+				if err := n.cmdRestored(ts, nil); err != nil {
 					return fmt.Errorf("round %d, after\n%s\n%w", round, strings.Join(done, "\n"), err)
 				}
 			}
