@@ -45,9 +45,15 @@ func (p place) ask(ctx context.Context) (*ask.Daemon, shaper.Status, error) {
 	}
 	d, status, err := ask.First(ctx, p.daemons, iface)
 	var silent *ask.SilentError
-	if errors.As(err, &silent) && iface != "" && silent.Denied == "" {
+	if !errors.As(err, &silent) {
+		return d, status, err
+	}
+	if p.asked != "" { // another interface than the run folder's daemon has is what the command line wants
+		silent.Other = nil
+	}
+	if iface != "" && silent.Denied == "" {
 		if holder, held := claim.Find(iface); held {
-			silent.Holder = holder.String()
+			silent.Holder, silent.Other = holder.String(), nil
 		}
 	}
 	return d, status, err

@@ -54,6 +54,10 @@ func (p place) history(ctx context.Context, stderr io.Writer) (metrics.HistoryAn
 	if silent == nil {
 		return d.History(ctx)
 	}
+	if other := otherInterface(silent); other != nil {
+		fmt.Fprintf(stderr, "warning: the daemon's answer; %s\n", other.OtherInterface())
+		return other.Other.History(ctx)
+	}
 	events, err := shaper.ReadHistory(p.runDir)
 	switch {
 	case err != nil:

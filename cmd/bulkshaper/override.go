@@ -149,7 +149,13 @@ func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 	p.tellWhere(c.ErrOrStderr())
 	_, status, silent := p.ask(c.Context())
 	daemonSays, notFollowed := status.OverridesError, status.OverridesError != ""
-	if silent != nil {
+	other := otherInterface(silent)
+	if other != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: what follows is of the daemon; %s\n", other.OtherInterface())
+		status = other.Status
+		daemonSays, notFollowed = status.OverridesError, status.OverridesError != ""
+	}
+	if silent != nil && other == nil {
 		var denied *ask.SilentError
 		if errors.As(silent, &denied) && denied.Denied != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %v; what follows is read from the files\n", silent)
@@ -239,6 +245,9 @@ func (o *overriding) clear(ctx context.Context, class string, now time.Time) err
 // write changes the store, and makes the run folder where no daemon has run yet.
 func (o *overriding) write(change func([]override.Override) ([]override.Override, error)) error {
 	var silent *ask.SilentError
+	if other := otherInterface(o.silent); other != nil {
+		return fmt.Errorf("nothing is written to %s: %w", o.runDir, other)
+	}
 	if errors.As(o.silent, &silent) && silent.Holder != "" {
 		return fmt.Errorf("nothing is written to %s, which nobody follows: %w; restart that daemon, or put its config back", o.runDir, silent)
 	}

@@ -36,6 +36,10 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		}
 		return &source{name: d.Name, ask: d.Status, recent: d.Recent, close: func() {}}, nil
 	}
+	if other := otherInterface(silent); other != nil {
+		fmt.Fprintf(stderr, "warning: the daemon's answer; %s\n", other.OtherInterface())
+		return &source{name: other.Other.Name, ask: other.Other.Status, recent: other.Other.Recent, close: func() {}}, nil
+	}
 	l, err := f.openLocal(ctx)
 	if err != nil {
 		p.tellWhere(stderr)
@@ -50,6 +54,16 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		return &source{name: "this command, which has read the kernel alone: " + silent.Error(), ask: s.ask, close: func() { s.kernel.Close() }, broken: err}, nil
 	}
 	return &source{ask: l.ask, name: "this command, which has read files and kernel itself: " + silent.Error(), close: l.close}, nil
+}
+
+// otherInterface is err where the daemon of this config's run folder answers for another interface than the config now names, else nil. What
+// it shapes is what an operator has to see; nothing is done to it under the new name.
+func otherInterface(err error) *ask.SilentError {
+	var silent *ask.SilentError
+	if errors.As(err, &silent) && silent.Other != nil {
+		return silent
+	}
+	return nil
 }
 
 // daemonAsker asks the daemon that has a run folder, and nobody else.

@@ -79,6 +79,27 @@ func TestDaemonElsewhere(t *testing.T) {
 	}
 }
 
+// TestDaemonOfAnotherInterface: an edit of the interface, which a running daemon refuses, hides neither its status nor its history; both say what
+// to do, and nothing is written for an interface that is not its own. Who names the interface on the command line means that one.
+func TestDaemonOfAnotherInterface(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	edit(t, d.config(), strings.Replace(read(t, d.config()), "interface: eth1", "interface: eth2", 1))
+	eventually(t, "the refusal", func() bool { return d.status().LastReload.Result == shaper.ReloadFailure })
+	const remedy = "it shapes eth1, and the config names eth2, which a running daemon refuses: restart it"
+	for command, says := range map[string]string{"status": "hadoop27  eth1  cabinet b13", "history": "refused", "override list": "no overrides on eth1"} {
+		if r := d.run(d.args(strings.Fields(command)...)...); r.code != exitDone || !strings.Contains(r.stderr, remedy) || !strings.Contains(r.stdout, says) {
+			t.Errorf("%s: exit %d\n%s%s", command, r.code, r.stdout, r.stderr)
+		}
+	}
+	if r := d.run(d.args("override", "cross-cabinet", "rate=50mbit", "--for", "1h")...); r.code != exitFailed || !strings.Contains(r.stderr, "nothing is written") || !strings.Contains(r.stderr, remedy) {
+		t.Errorf("override: %+v", r)
+	}
+	if r := d.run(d.args("status", "--interface", "eth2")...); r.code != exitWrong || !strings.Contains(r.stderr, "eth2") || strings.Contains(r.stderr, remedy) {
+		t.Errorf("eth2 by name: %+v", r)
+	}
+}
+
 // TestSendingIsMeasured, by the daemon at once and without one over an interval, in text and in JSON.
 func TestSendingIsMeasured(t *testing.T) {
 	t.Parallel()

@@ -22,12 +22,26 @@ type SilentError struct {
 	Denied string
 	// Holder is the process that shapes the interface all the same, and does not answer at the places tried; "" for none.
 	Holder string
+	// Other is the daemon of the run folder where it shapes another interface than the one meant, Status what it says of itself; nil for none.
+	Other  *Daemon
+	Status shaper.Status
+	// Interface is the one meant.
+	Interface string
+}
+
+// OtherInterface says, where the daemon of the run folder shapes another interface than the config names, that it does, and what to do.
+func (e *SilentError) OtherInterface() string {
+	return fmt.Sprintf("it shapes %s, and the config names %s, which a running daemon refuses: restart it (`systemctl restart bulkshaper`) to use %s, or put `interface: %s` back; for both, each needs a run_dir of its own",
+		e.Status.Interface, e.Interface, e.Interface, e.Status.Interface)
 }
 
 // Error says where it was tried, and what to do where somebody else could ask.
 func (e *SilentError) Error() string {
 	text := "no daemon answers"
-	if e.Holder != "" {
+	switch {
+	case e.Other != nil:
+		return e.Other.Name + " is this config's: " + e.OtherInterface()
+	case e.Holder != "":
 		text = fmt.Sprintf("the daemon that shapes the interface (%s) does not answer: it goes by another run_dir and metrics.listen than the config now has, or hangs", e.Holder)
 	}
 	if len(e.Tried) > 0 {
@@ -42,7 +56,7 @@ func (e *SilentError) Error() string {
 // First is the first of places at which the daemon of an interface answers ("" for whichever it is), and its status. The error is a
 // *SilentError.
 func First(ctx context.Context, places []*Daemon, iface string) (*Daemon, shaper.Status, error) {
-	silent := &SilentError{}
+	silent := &SilentError{Interface: iface}
 	for _, d := range places {
 		s, err := d.Status(ctx)
 		switch {
@@ -53,6 +67,9 @@ func First(ctx context.Context, places []*Daemon, iface string) (*Daemon, shaper
 			}
 		case iface != "" && iface != s.Interface:
 			silent.Tried = append(silent.Tried, fmt.Sprintf("%s shapes %s, not %s", d.Name, s.Interface, iface))
+			if d.socket != "" {
+				silent.Other, silent.Status = d, s
+			}
 		default:
 			return d, s, nil
 		}
