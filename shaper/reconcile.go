@@ -93,6 +93,7 @@ func (l *Loop) adopt(desired *Desired, facts plan.Facts) {
 	l.dropOverrides(desired.Refused)
 	l.known.Store(&known{l.input, desired})
 	l.publish(func(s *Snapshot) { s.describe(l.input, desired) })
+	l.tellWarnings()
 }
 
 // keeper holds back the deletion of a class that still has packets to send, for a while.

@@ -104,6 +104,7 @@ func (l *Loop) accept(ctx context.Context, done loadResult, desired *Desired) {
 		s.LastReload, s.LastSuccess = Reload{Time: done.at, Result: ReloadSuccess}, done.at
 		s.describe(l.input, l.desired)
 	})
+	l.tellWarnings()
 	l.Recorder.Reload(ReloadSuccess, done.at)
 	_ = l.reconcile(ctx, note) // it has logged and published the error, and set the next try
 }
