@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -98,6 +99,9 @@ func statusHandler(o HandlerOptions) http.Handler {
 		}
 		status := shaper.StatusOf(snap, stats)
 		status.Version = o.Version
+		if o.History != nil {
+			status.Lately = shaper.Lately(o.History(), time.Now())
+		}
 		if o.Meter != nil {
 			o.Meter.Fill(&status, stats)
 		}

@@ -82,10 +82,13 @@ func (l *Loop) readOverrides() (why string) {
 		case slices.ContainsFunc(l.over.gone, o.Same):
 		case !o.Active(now):
 			l.Log.Info("override had ended", overrideFields(o)...)
+			if !l.remembered(overrideEnded, o) {
+				l.rememberOverride(overrideEnded, o, "")
+			}
 			l.over.gone = append(l.over.gone, o)
 		default:
 			next = append(next, activeOverride{o, now.Add(min(o.Until.Sub(o.Since), o.Until.Sub(now.Round(0))))})
-			if l.followed(o) {
+			if l.remembered("set", o) { // a daemon of before followed it
 				l.Log.Info("override stands", overrideFields(o)...)
 				words = append(words, "stands "+o.String())
 				break
@@ -123,7 +126,7 @@ func (l *Loop) endOverrides(now time.Time) (why string) {
 			return false
 		}
 		l.Log.Info("override ended", overrideFields(a.Override)...)
-		words = append(words, "ended: "+l.rememberOverride("ended", a.Override, ""))
+		words = append(words, "ended: "+l.rememberOverride(overrideEnded, a.Override, ""))
 		l.over.gone = append(l.over.gone, a.Override)
 		return true
 	})
@@ -140,7 +143,7 @@ func (l *Loop) dropOverrides(refused []override.Refused) {
 	for _, r := range refused {
 		reason := r.Reason.String()
 		l.Log.Warn("override dropped, the config does not allow it any longer", append(overrideFields(r.Override), zap.String("reason", reason))...)
-		l.rememberOverride("dropped", r.Override, reason)
+		l.rememberOverride(overrideDropped, r.Override, reason)
 		l.over.gone = append(l.over.gone, r.Override)
 		l.over.active = slices.DeleteFunc(l.over.active, func(a activeOverride) bool { return a.Same(r.Override) })
 	}
@@ -181,10 +184,10 @@ func overrideFields(o override.Override) []zap.Field {
 	return fields
 }
 
-// followed tells whether the history has it already that o was set: a daemon of before followed it.
-func (l *Loop) followed(o override.Override) bool {
-	set := overrideStory("set", o)
-	return slices.ContainsFunc(l.History.Events(), func(e Event) bool { return e.Kind == EventOverride && e.Why == set })
+// remembered tells whether the history has it already what became of o.
+func (l *Loop) remembered(what string, o override.Override) bool {
+	story := overrideStory(what, o)
+	return slices.ContainsFunc(l.History.Events(), func(e Event) bool { return e.Kind == EventOverride && e.Why == story })
 }
 
 // rememberOverride puts into the history what became of o, and gives o in words.
@@ -193,9 +196,16 @@ func (l *Loop) rememberOverride(what string, o override.Override, reason string)
 	return o.String()
 }
 
+// What begins a line of the history about an override, and what became of one that went by itself.
+const (
+	overridePrefix  = "override "
+	overrideEnded   = "ended"
+	overrideDropped = "dropped"
+)
+
 // overrideStory is a line of the history about o.
 func overrideStory(what string, o override.Override) string {
-	why := fmt.Sprintf("override %s: %s until %s", what, o, o.Until.Format(time.RFC3339))
+	why := fmt.Sprintf(overridePrefix+"%s: %s until %s", what, o, o.Until.Format(time.RFC3339))
 	if o.By != "" {
 		why += ", by " + o.By
 	}

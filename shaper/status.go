@@ -164,6 +164,8 @@ type Status struct {
 	Overrides []OverrideStatus `json:"overrides"`
 	// OverridesError is why the overrides of the run folder cannot be read, or are not followed.
 	OverridesError string `json:"overrides_error,omitempty"`
+	// Lately is what happened within the last hour and nothing else here shows: repairs, and overrides that ended or were dropped.
+	Lately []Happening `json:"lately,omitempty"`
 	// HistoryError is why the history cannot be written into the run folder: a restart of the daemon loses what is not kept there.
 	HistoryError string `json:"history_error,omitempty"`
 	// HTTPError is why nobody can ask at metrics.listen, Prometheus neither.

@@ -200,6 +200,9 @@ func TestRepairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the kernel as before", func() bool { return kernel() == want })
+			eventually(t, "the status tells of it", func() bool {
+				return strings.Contains(strings.Join(strings.Fields(d.must(d.args("status")...)), " "), "ago what somebody else changed")
+			})
 			// Repairs that follow each other closely are spaced out; a new daemon starts afresh.
 			if code := d.stop(); code != exitDone {
 				t.Fatalf("exit %d", code)

@@ -28,6 +28,8 @@ type local struct {
 	// compared is when snap was last made, and how often.
 	compared time.Time
 	times    int
+	// lately is from the history that the last daemon left.
+	lately []shaper.Happening
 }
 
 func (f *inputFlags) openLocal(ctx context.Context) (*local, error) {
@@ -59,6 +61,7 @@ func (l *local) ask(ctx context.Context) (shaper.Status, error) {
 		stats.Classes, stats.DirectPackets = nil, 0 // what somebody else's classes count is not ours, though they have our classids
 	}
 	s := shaper.StatusOf(l.snap, stats)
+	s.Lately = l.lately
 	l.meter.Fill(&s, stats)
 	l.meter.Add(stats)
 	return s, nil
@@ -98,6 +101,9 @@ func (l *local) compare(ctx context.Context) error {
 		l.snap.Foreign = changes.Foreign
 	}
 	l.compared = time.Now()
+	if events, err := shaper.ReadHistory(place.Dir); err == nil { // what cannot be read `history` tells
+		l.lately = shaper.Lately(events, l.compared)
+	}
 	if l.times++; l.times > 1 {
 		l.snap.Top = shaper.TopMatched(p, before, l.state, l.compared.Sub(at))
 	}

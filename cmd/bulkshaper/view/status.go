@@ -93,6 +93,11 @@ func StatusHead(st screen.Style, s Status) []string {
 	for _, o := range s.Overrides {
 		add(st.Warn("OVERRIDE") + " " + overrideText(o, s.Now))
 	}
+	for _, h := range s.Lately {
+		if h.Kind != shaper.EventRepaired || !s.Contended { // which says it
+			add(lately(st, h, s.Now))
+		}
+	}
 	for _, foreign := range s.Foreign {
 		add(st.Warn("not ours") + ", stays: " + foreign)
 	}
@@ -122,6 +127,19 @@ func contended(st screen.Style, s Status) []string {
 	}
 	lines := st.Wrap(text+". "+c.Words(s.Now.Location()), 2)
 	return append(lines, st.Wrap("  remedy: "+c.Remedy(s.Interface), 4)...)
+}
+
+// lately is something that happened a while ago.
+func lately(st screen.Style, h shaper.Happening, now time.Time) string {
+	ago := screen.Age(now.Sub(h.Time)) + " ago"
+	if h.Kind == shaper.EventOverride {
+		return st.Warn("OVERRIDE") + " " + ago + " " + h.Text
+	}
+	text := st.Warn("REPAIRED") + " " + ago + " what somebody else changed"
+	if h.Times > 1 {
+		text += fmt.Sprintf(", the last of %d times within the hour", h.Times)
+	}
+	return text + " (`bulkshaper history` tells all): " + h.Text
 }
 
 // overrideText is an override in force, and its end.

@@ -76,6 +76,8 @@ func troubled() Status {
 	s.OverridesError = "read overrides: /run/bulkshaper/overrides.state: its mode 0666 lets others write it; remove it"
 	s.Overrides = []shaper.OverrideStatus{{Class: "cross-cabinet", Rate: 50_000_000, Ceil: 100_000_000, ConfiguredRate: 204_800_000, ConfiguredCeil: 204_800_000,
 		Since: noon(), Until: noon().Add(22 * time.Minute), Why: "archive copy, ticket 4711", By: "operator"}}
+	s.Lately = []shaper.Happening{{Time: noon().Add(-time.Minute), Kind: shaper.EventRepaired, Times: 9, Text: "which CONTENDED tells"},
+		{Time: noon().Add(-50 * time.Minute), Kind: shaper.EventOverride, Times: 1, Text: "dropped: bulk at 20mbit until 2026-03-01T13:00:00Z, by operator: class \"bulk\" does not exist"}}
 	s.Top = []shaper.Matched{{Prefix: "10.241.28.14/32", Server: "hadoop14", Class: "cross-cabinet", Packets: 90_000, Seconds: 30}, {Prefix: "10.9.0.0/16", Class: "default", Packets: 3, Seconds: 30}}
 	return s
 }
@@ -183,5 +185,20 @@ func TestMeasure(t *testing.T) {
 	first := at(2, 3000)
 	if Measure(shaper.Status{}, &first); first.SendingOver != 0 || first.Classes[0].Sending != nil {
 		t.Error("one reading has a rate")
+	}
+}
+
+// TestStatusTellsOfLately what nothing else in it shows any more.
+func TestStatusTellsOfLately(t *testing.T) {
+	t.Parallel()
+	s := quiet()
+	s.Lately = []shaper.Happening{{Time: noon().Add(-2 * time.Minute), Kind: shaper.EventRepaired, Times: 3, Text: "change class 1:20 (cross-cabinet): rate is 1mbit, wanted 204800kbit"},
+		{Time: noon().Add(-5 * time.Minute), Kind: shaper.EventOverride, Times: 1, Text: "ended: cross-cabinet at 50mbit until 2026-03-01T11:55:00Z, by operator"}}
+	text := strings.Join(StatusHead(screen.Style{}, s), "\n")
+	for _, want := range []string{"REPAIRED 2 min ago what somebody else changed, the last of 3 times within the hour (`bulkshaper history` tells all): change class 1:20 (cross-cabinet): rate is 1mbit, wanted 204800kbit\n",
+		"OVERRIDE 5 min ago ended: cross-cabinet at 50mbit until 2026-03-01T11:55:00Z, by operator\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
 	}
 }
