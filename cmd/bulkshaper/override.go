@@ -248,6 +248,9 @@ func (o *overriding) write(change func([]override.Override) ([]override.Override
 	if other := otherInterface(o.silent); other != nil {
 		return fmt.Errorf("nothing is written to %s: %w", o.runDir, other)
 	}
+	if errors.As(o.silent, &silent) && silent.Hangs {
+		return fmt.Errorf("nothing is written to %s, which nobody would follow: %w", o.runDir, silent)
+	}
 	if errors.As(o.silent, &silent) && silent.Holder != "" {
 		return fmt.Errorf("nothing is written to %s, which nobody follows: %w; restart that daemon, or put its config back", o.runDir, silent)
 	}

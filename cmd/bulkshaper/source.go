@@ -53,7 +53,13 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		}
 		return &source{name: "this command, which has read the kernel alone: " + silent.Error(), ask: s.ask, close: func() { s.kernel.Close() }, broken: err}, nil
 	}
-	return &source{ask: l.ask, name: "this command, which has read files and kernel itself: " + silent.Error(), close: l.close}, nil
+	why := silent.Error()
+	var hung *ask.SilentError
+	if errors.As(silent, &hung) && hung.Hangs { // not for the small print
+		fmt.Fprintf(stderr, "warning: %s\n", why)
+		why = "the daemon gives no answer"
+	}
+	return &source{ask: l.ask, name: "this command, which has read files and kernel itself: " + why, close: l.close}, nil
 }
 
 // otherInterface is err where the daemon of this config's run folder answers for another interface than the config now names, else nil. What

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +98,34 @@ func TestDaemonOfAnotherInterface(t *testing.T) {
 	}
 	if r := d.run(d.args("status", "--interface", "eth2")...); r.code != exitWrong || !strings.Contains(r.stderr, "eth2") || strings.Contains(r.stderr, remedy) {
 		t.Errorf("eth2 by name: %+v", r)
+	}
+}
+
+// TestDaemonThatHangs: status says so in plain words, soon, and shows what the kernel holds; nothing is written that nobody follows.
+func TestDaemonThatHangs(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t, "--listen", "127.0.0.1:9825") // two places to ask at
+	d.address()
+	d.signal(syscall.SIGSTOP)
+	defer d.signal(syscall.SIGCONT)
+	hangs := fmt.Sprintf("the daemon (process %d) hangs or is stopped", d.cmd.Process.Pid)
+	start := time.Now()
+	r := d.run(d.args("status")...)
+	took := time.Since(start)
+	out := strings.Join(strings.Fields(r.stderr+r.stdout), " ")
+	for _, want := range []string{hangs, "no answer within 2s", "`systemctl restart bulkshaper` leaves the shaping", "cross-cabinet 1:20 204.8mbit"} {
+		if r.code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("exit %d, status does not say %q:\n%s%s", r.code, want, r.stdout, r.stderr)
+		}
+	}
+	if strings.Contains(out, "Client.Timeout") || strings.Contains(out, "context") {
+		t.Errorf("jargon:\n%s", out)
+	}
+	if took > 9*time.Second { // some 3 s; two places asked in turn, each with the patience of a slow answer, are 11
+		t.Errorf("it took %s", took)
+	}
+	if r := d.run(d.args("override", "cross-cabinet", "rate=50mbit", "--for", "1h")...); r.code != exitFailed || !strings.Contains(r.stderr, "nothing is written") || !strings.Contains(r.stderr, hangs) {
+		t.Errorf("override: %+v", r)
 	}
 }
 

@@ -21,8 +21,13 @@ import (
 // SocketName is where in the run folder the daemon answers.
 const SocketName = "bulkshaper.sock"
 
-// timeout is how long a daemon has for an answer.
-const timeout = 5 * time.Second
+const (
+	// timeout is how long a daemon has for an answer.
+	timeout = 5 * time.Second
+	// patience is how long it has for the first word. It takes milliseconds, also with 100,000 servers; who asks of a node that hangs
+	// wants to hear what can be told without it.
+	patience = 2 * time.Second
+)
 
 // Daemon is a place at which one may answer.
 type Daemon struct {
@@ -91,7 +96,11 @@ func (d *Daemon) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	response, err := d.client.Do(request)
+	if timedOut(err) {
+		return &HangError{d.Name, time.Since(start)}
+	}
 	if err != nil {
 		return err
 	}
@@ -101,14 +110,39 @@ func (d *Daemon) get(ctx context.Context, path string, into any) error {
 		_ = json.NewDecoder(io.LimitReader(response.Body, 1<<16)).Decode(&said) // what it says besides is welcome, not needed
 		return fmt.Errorf("ask %s: %s", d.Name, strings.TrimSpace(response.Status+" "+said.Error))
 	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+	err = json.NewDecoder(response.Body).Decode(into)
+	if timedOut(err) {
+		return &HangError{d.Name, time.Since(start)}
+	}
+	if err != nil {
 		return fmt.Errorf("ask %s: read its answer: %w", d.Name, err)
 	}
 	return nil
 }
 
+// HangError says that somebody is there and does not answer.
+type HangError struct {
+	Name  string // of the daemon
+	After time.Duration
+}
+
+func (e *HangError) Error() string { return "ask " + e.Name + ": " + e.why() }
+
+func (e *HangError) why() string {
+	return fmt.Sprintf("no answer within %s", e.After.Round(time.Second/10))
+}
+
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // cause is the kernel's word for why nobody answered, without the way there.
 func cause(err error) string {
+	var hang *HangError
+	if errors.As(err, &hang) {
+		return hang.why()
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err

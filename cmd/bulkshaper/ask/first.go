@@ -22,6 +22,8 @@ type SilentError struct {
 	Denied string
 	// Holder is the process that shapes the interface all the same, and does not answer at the places tried; "" for none.
 	Holder string
+	// Hangs says that a daemon is there and gives no answer in time.
+	Hangs bool
 	// Other is the daemon of the run folder where it shapes another interface than the one meant, Status what it says of itself; nil for none.
 	Other  *Daemon
 	Status shaper.Status
@@ -39,6 +41,12 @@ func (e *SilentError) OtherInterface() string {
 func (e *SilentError) Error() string {
 	text := "no daemon answers"
 	switch {
+	case e.Hangs:
+		who := "the daemon"
+		if e.Holder != "" {
+			who += " (" + e.Holder + ")"
+		}
+		text = who + " hangs or is stopped: it takes questions and gives no answer; what it has shaped stands, repairs and edits wait. Its log may say why; `systemctl restart bulkshaper` leaves the shaping"
 	case e.Other != nil:
 		return e.Other.Name + " is this config's: " + e.OtherInterface()
 	case e.Holder != "":
@@ -58,8 +66,12 @@ func (e *SilentError) Error() string {
 func First(ctx context.Context, places []*Daemon, iface string) (*Daemon, shaper.Status, error) {
 	silent := &SilentError{Interface: iface}
 	for _, d := range places {
-		s, err := d.Status(ctx)
+		s, err := d.first(ctx)
+		var hang *HangError
 		switch {
+		case errors.As(err, &hang):
+			silent.Tried, silent.Hangs = append(silent.Tried, d.Name+": "+cause(err)), true
+			return nil, shaper.Status{}, silent // at the other places it is the same one
 		case err != nil:
 			silent.Tried = append(silent.Tried, d.Name+": "+cause(err))
 			if errors.Is(err, fs.ErrPermission) && d.socket != "" {
@@ -75,6 +87,13 @@ func First(ctx context.Context, places []*Daemon, iface string) (*Daemon, shaper
 		}
 	}
 	return nil, shaper.Status{}, silent
+}
+
+// first is the status of a daemon that answers in time.
+func (d *Daemon) first(ctx context.Context) (shaper.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return d.Status(ctx)
 }
 
 // denied is who may ask at a socket at which this user may not.
