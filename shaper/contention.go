@@ -41,6 +41,8 @@ type Contention struct {
 	Repairs int       `json:"repairs"`
 	// Next is when the next repair may be done, if one is needed.
 	Next time.Time `json:"next_repair"`
+	// Ends is when it is over by itself, if nothing has to be repaired until then.
+	Ends time.Time `json:"ends"`
 	// Objects are what was repaired, the most often first, and of as many times what others hang on first; there may have been more.
 	Objects []Meddled `json:"objects"`
 	// By are who changed something, the latest first, as the kernel tells it: see tc.Event. Empty where it did not.
@@ -149,7 +151,16 @@ func (c *contention) noticed(now time.Time, by string) {
 
 // active says that repairs are being spaced out; it ends when nothing had to be repaired for a while.
 func (c *contention) active(now time.Time) bool {
-	return c.repairs > freeRepairs && (now.Before(c.until) || now.Sub(c.last) <= quiet)
+	return c.repairs > freeRepairs && now.Before(c.ends())
+}
+
+// ends is when the contention is over if nothing has to be repaired until then.
+func (c *contention) ends() time.Time {
+	calm := c.last.Add(quiet)
+	if c.until.After(calm) {
+		return c.until
+	}
+	return calm
 }
 
 // told is what there is to say of it, nil where nobody fights.
@@ -157,7 +168,7 @@ func (c *contention) told(now time.Time) *Contention {
 	if !c.active(now) {
 		return nil
 	}
-	t := &Contention{Since: c.first.Round(0), Repairs: c.repairs, Next: c.until.Round(0), By: []string{}, Objects: slices.SortedFunc(maps.Values(c.meddled), func(a, b Meddled) int {
+	t := &Contention{Since: c.first.Round(0), Repairs: c.repairs, Next: c.until.Round(0), Ends: c.ends().Round(0), By: []string{}, Objects: slices.SortedFunc(maps.Values(c.meddled), func(a, b Meddled) int {
 		return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.kind, b.kind), b.Last.Compare(a.Last), strings.Compare(a.Object, b.Object))
 	})}
 	t.Objects = t.Objects[:min(len(t.Objects), mostMeddled)]
@@ -172,7 +183,43 @@ func (c *contention) told(now time.Time) *Contention {
 
 // Words is the contention in a sentence without an end: what, how often, since when, by whom.
 func (c Contention) Words(location *time.Location) string {
-	var what []string
+	text := c.count(location)
+	if what := c.what(); len(what) > 0 {
+		text += ", of " + strings.Join(what, "; ")
+	}
+	if len(c.By) > 0 {
+		text += "; changed by " + strings.Join(c.By, ", ")
+	}
+	return text
+}
+
+// Lines is the contention in lines: how often and since when, what, by whom, when the next repair may be done and what ends it.
+func (c Contention) Lines(now time.Time) []string {
+	at := func(t time.Time) string { return t.In(now.Location()).Format(time.TimeOnly) }
+	lines := []string{c.count(now.Location())}
+	for _, what := range c.what() {
+		lines = append(lines, "of "+what)
+	}
+	if len(c.By) > 0 {
+		lines = append(lines, "changed by "+strings.Join(c.By, ", "))
+	}
+	ends := "ends by itself when nothing had to be repaired for a while"
+	if !c.Ends.IsZero() { // a daemon of before does not say
+		ends = "ends by itself at " + at(c.Ends) + " if nothing has to be repaired until then"
+	}
+	if c.Next.After(now) {
+		ends = "the next repair not before " + at(c.Next) + "; " + ends
+	}
+	return append(lines, ends)
+}
+
+// count is how many repairs there were, and since when.
+func (c Contention) count(location *time.Location) string {
+	return fmt.Sprintf("%d repairs since %s", c.Repairs, c.Since.In(location).Format(time.TimeOnly))
+}
+
+// what is each object, with what was wrong with it and how often.
+func (c Contention) what() (what []string) {
 	for _, m := range c.Objects {
 		why := m.Why
 		if m.Object != rootObject {
@@ -187,14 +234,7 @@ func (c Contention) Words(location *time.Location) string {
 		}
 		what = append(what, text)
 	}
-	text := fmt.Sprintf("%d repairs since %s", c.Repairs, c.Since.In(location).Format(time.TimeOnly))
-	if len(what) > 0 {
-		text += ", of " + strings.Join(what, "; ")
-	}
-	if len(c.By) > 0 {
-		text += "; changed by " + strings.Join(c.By, ", ")
-	}
-	return text
+	return what
 }
 
 // shorter is a reason that lists many parameters with the first few of them.

@@ -58,6 +58,22 @@ func TestContentionSaysOverWhat(t *testing.T) {
 		if !told {
 			t.Errorf("the history does not say over what: %+v", b.History.Events())
 		}
+		b.wait(time.Until(c.Next) + time.Second) // the last repair
+		c = b.Snapshot().Contention
+		if c == nil || !b.Snapshot().InSync {
+			t.Fatalf("after the last repair: %+v, %s", c, b.Snapshot().Reason)
+		}
+		if lines := c.Lines(time.Now()); !strings.HasSuffix(lines[len(lines)-1], "ends by itself at "+c.Ends.Format(time.TimeOnly)+" if nothing has to be repaired until then") {
+			t.Errorf("lines %q", lines)
+		}
+		b.wait(time.Until(c.Ends) - time.Second)
+		if !b.Snapshot().Contended {
+			t.Error("it ended before it was said to")
+		}
+		b.wait(2 * time.Second)
+		if s := b.Snapshot(); s.Contended || s.Contention != nil {
+			t.Errorf("when it was to end: %+v", s.Contention)
+		}
 		b.wait(10 * time.Minute)
 		if s := b.Snapshot(); s.Contended || s.Contention != nil {
 			t.Errorf("after ten calm minutes: %+v", s.Contention)

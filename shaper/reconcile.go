@@ -177,6 +177,9 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 	} else {
 		l.wake(DrainPoll)
 	}
+	if l.contention.active(now) {
+		l.wake(l.contention.ends().Sub(now)) // to tell that it is over when that was said
+	}
 	was := l.Snapshot()
 	reason := ""
 	if l.desiredErr != nil {

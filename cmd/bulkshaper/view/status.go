@@ -121,12 +121,11 @@ func contended(st screen.Style, s Status) []string {
 	if c == nil {
 		return st.Wrap(st.Bad("CONTENDED")+": somebody keeps changing the shaping; repairs are spaced out", 2)
 	}
-	text := st.Bad("CONTENDED") + ": somebody keeps changing the shaping, so repairs are spaced out"
-	if c.Next.After(s.Now) {
-		text += " (the next not before " + c.Next.In(s.Now.Location()).Format(time.TimeOnly) + ")"
+	lines := st.Wrap(st.Bad("CONTENDED")+": somebody keeps changing the shaping, so repairs are spaced out", 2)
+	for _, line := range append(c.Lines(s.Now), "remedy: "+c.Remedy(s.Interface)) {
+		lines = append(lines, st.Wrap("  "+line, 4)...)
 	}
-	lines := st.Wrap(text+". "+c.Words(s.Now.Location()), 2)
-	return append(lines, st.Wrap("  remedy: "+c.Remedy(s.Interface), 4)...)
+	return lines
 }
 
 // lately is something that happened a while ago.

@@ -70,7 +70,7 @@ func troubled() Status {
 		s.LastReload.Problems = append(s.LastReload.Problems, fmt.Sprintf("nyc1/jsons/app%02d.json:3:14: cabinet is true; write it as a string or a whole number", i))
 	}
 	s.Classes[1].Standing, s.Classes[1].Sending = false, nil
-	s.Contention = &shaper.Contention{Since: noon().Add(-time.Minute), Repairs: 9, Next: noon().Add(30 * time.Second), By: []string{"process 4711 (tc)"}, Objects: []shaper.Meddled{
+	s.Contention = &shaper.Contention{Since: noon().Add(-time.Minute), Repairs: 9, Next: noon().Add(30 * time.Second), Ends: noon().Add(55 * time.Second), By: []string{"process 4711 (tc)"}, Objects: []shaper.Meddled{
 		{Object: "cross-cabinet 1:20", Why: "rate is 1mbit, wanted 204800kbit", Times: 8}, {Object: "hadoop14 10.241.28.14", Why: "the kernel has no filter for it", Times: 1}}}
 	s.Unconfirmed = "an apply on eth1 waits for confirmation until 2026-03-01 12:01:00: run `bulkshaper confirm` to keep it, or `bulkshaper confirm --back`"
 	s.OverridesError = "read overrides: /run/bulkshaper/overrides.state: its mode 0666 lets others write it; remove it"
