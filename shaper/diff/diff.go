@@ -167,36 +167,11 @@ func (c *comparison) ops() []tc.Op {
 		for _, deletes := range [][]tc.Op{c.crowded, c.filterDeletes} {
 			if wait && len(deletes) > 0 {
 				ops = append(ops, c.barrier("packets under way finish with the filters they met before those are deleted"))
-				deletes = c.oneAfterTheOther(deletes)
 			}
-			ops = append(ops, deletes...)
+			ops = append(ops, c.oneAfterTheOther(deletes)...)
 		}
 	}
 	return slices.Concat(ops, c.mirrors.last, c.tableDeletes, c.prefDeletes, c.classDeletes, c.attached)
-}
-
-// oneAfterTheOther puts barriers into deletions: one that fails keeps those behind a barrier from being tried. What is for a shorter prefix would,
-// left alone, take the packets of longer ones whose filters went.
-func (c *comparison) oneAfterTheOther(deletes []tc.Op) []tc.Op {
-	var ops []tc.Op
-	length := -1
-	var of tc.Protocol
-	for _, op := range deletes {
-		f, ok := op.Object.(tc.Filter)
-		if !ok || op.Verb != tc.Delete {
-			ops = append(ops, op)
-			continue
-		}
-		bits := 129 // a link, or what else may match anything
-		if p, plain := f.Destination(); plain {
-			bits = p.Bits()
-		}
-		if length >= 0 && f.Protocol == of && bits > length {
-			ops = append(ops, c.barrier("what is for longer prefixes waits until what is for shorter ones is gone"))
-		}
-		ops, length, of = append(ops, op), bits, f.Protocol
-	}
-	return ops
 }
 
 // name is the classid with the class's name where it is known.

@@ -90,6 +90,7 @@ func TestCompute(t *testing.T) {
 				"delete filter ip pref 12008 803::1 dst 10.0.0.0/24: not wanted at our pref\n" +
 				"delete filter ip pref 12000 802::3 dst 10.0.9.9/32: not wanted at our pref\n" +
 				"delete filter ip pref 12000 802::2 dst 10.0.0.2/32: not wanted at our pref\n" +
+				"change class 1:ffff: nothing of it: what a packet meets earlier waits until what it would meet behind that is gone\n" +
 				"delete filter ip pref 12000 802::1 dst 10.0.0.1/32: not wanted at our pref\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRepeatedHandle: nodes that share a handle are replaced first and deleted after, each.
+// TestRepeatedHandle: nodes that share a handle are replaced first and deleted after, each, and those for one address one after the other.
 func TestRepeatedHandle(t *testing.T) {
 	k := installed(t, base().plan(t))
 	for _, prefix := range []string{"10.0.0.7/32", "10.0.0.2/32"} {
@@ -170,7 +171,7 @@ func TestRepeatedHandle(t *testing.T) {
 	for _, op := range c.Ops {
 		verbs = append(verbs, string(op.Verb)+" "+op.Object.Type())
 	}
-	if got := strings.Join(verbs, ", "); got != "add filter, change class, delete filter, delete filter, delete filter" {
+	if got := strings.Join(verbs, ", "); got != "add filter, change class, delete filter, delete filter, change class, delete filter" {
 		t.Errorf("%s\n%s", got, text(c.Ops))
 	}
 }

@@ -177,5 +177,5 @@ func (m *mirrors) begin(c *comparison) []tc.Op {
 	if len(m.first) == 0 {
 		return nil
 	}
-	return append(m.first, c.barrier("packets with a tag that are under way finish with the filters they met before those are changed"))
+	return append(c.oneAfterTheOther(m.first), c.barrier("packets with a tag that are under way finish with the filters they met before those are changed"))
 }

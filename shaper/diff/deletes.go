@@ -1,0 +1,125 @@
+package diff
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"bulkshaper/shaper/tc"
+)
+
+// oneAfterTheOther puts barriers into deletions of filters, so that between two barriers no packet can match two of them that lead to
+// different classes: what is between goes to the kernel as one, where one that fails does not keep the others from being done. A filter
+// that stays would take the packets of another that went before it, and give them what neither plan says.
+func (c *comparison) oneAfterTheOther(deletes []tc.Op) []tc.Op {
+	if _, ok := c.wanted[tc.ControlClass]; !ok { // all goes
+		return deletes
+	}
+	lengths := prefixLengths(deletes)
+	group := map[tc.Protocol]*matched{}
+	var ops []tc.Op
+	for _, op := range deletes {
+		if m := matchOf(op); op.Verb == tc.Delete {
+			for protocol, others := range group {
+				if (protocol == m.protocol || protocol == tc.ProtocolAll || m.protocol == tc.ProtocolAll) && others.conflict(m, lengths) {
+					ops = append(ops, c.barrier("what a packet meets earlier waits until what it would meet behind that is gone"))
+					clear(group)
+					break
+				}
+			}
+			if group[m.protocol] == nil {
+				group[m.protocol] = &matched{exact: leads{}, above: leads{}}
+			}
+			group[m.protocol].add(m, lengths)
+		}
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// match is which packets a filter, or all of a pref, may match, those to prefix, or, where that is the zero prefix, any; and the class that
+// they get, tc.Unspec where that differs.
+type match struct {
+	protocol tc.Protocol
+	prefix   netip.Prefix
+	class    tc.Handle
+}
+
+// matchOf is what the object of op may match. A link matches no more than what leads to it.
+func matchOf(op tc.Op) match {
+	switch o := op.Object.(type) {
+	case tc.Filter:
+		m := match{protocol: o.Protocol}
+		if o.Kind == tc.KindU32 {
+			m.prefix, _ = o.Destination()
+			m.class = o.ClassID
+		}
+		return m
+	case tc.Pref:
+		return match{protocol: o.Protocol}
+	}
+	return match{protocol: tc.ProtocolAll}
+}
+
+// prefixLengths are the different lengths of the prefixes that ops are for, ascending.
+func prefixLengths(ops []tc.Op) []int {
+	seen := map[int]bool{}
+	for _, op := range ops {
+		if m := matchOf(op); m.prefix.IsValid() {
+			seen[m.prefix.Bits()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// leads is the class that all of several objects lead to which match a prefix, tc.Unspec where there are different ones.
+type leads map[netip.Prefix]tc.Handle
+
+func (l leads) add(p netip.Prefix, class tc.Handle) {
+	if other, ok := l[p]; ok && other != class {
+		class = tc.Unspec
+	}
+	l[p] = class
+}
+
+// conflict tells whether one for p leads elsewhere than to class.
+func (l leads) conflict(p netip.Prefix, class tc.Handle) bool {
+	other, ok := l[p]
+	return ok && (other != class || class == tc.Unspec)
+}
+
+// matched is what several objects of one protocol match.
+type matched struct {
+	// exact are the prefixes, and above those that have one of them inside. The zero prefix stands in exact for what the destination does
+	// not tell of, and in above for all.
+	exact, above leads
+}
+
+// conflict tells whether a packet may match m and one of these that leads elsewhere.
+func (s *matched) conflict(m match, lengths []int) bool {
+	if s.exact.conflict(netip.Prefix{}, m.class) || s.above.conflict(m.prefix, m.class) {
+		return true
+	}
+	for _, bits := range lengths {
+		if bits > m.prefix.Bits() {
+			break
+		}
+		if p, err := m.prefix.Addr().Prefix(bits); err == nil && s.exact.conflict(p, m.class) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *matched) add(m match, lengths []int) {
+	s.exact.add(m.prefix, m.class)
+	s.above.add(netip.Prefix{}, m.class)
+	for _, bits := range lengths {
+		if bits >= m.prefix.Bits() {
+			break
+		}
+		if p, err := m.prefix.Addr().Prefix(bits); err == nil {
+			s.above.add(p, m.class)
+		}
+	}
+}
