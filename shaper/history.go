@@ -311,7 +311,14 @@ func (l *Loop) because(cause string) string {
 		return "retry"
 	}
 	slices.Sort(noticed)
-	return cause + ": " + strings.Join(noticed, ", ")
+	var texts []string
+	if lost := slices.Index(noticed, string(tc.EventLost)); lost >= 0 {
+		texts, noticed = []string{"events of the kernel were lost"}, slices.Delete(noticed, lost, lost+1)
+	}
+	if len(noticed) > 0 {
+		texts = append(texts, "changed in the kernel: "+strings.Join(noticed, ", "))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // kernelEvent is the cause of a pass that events of the kernel asked for.

@@ -38,7 +38,7 @@ func (l *Loop) reconcile(ctx context.Context, cause string) error {
 		return l.unobserved(err)
 	}
 	l.publish(func(s *Snapshot) {
-		s.InterfaceUp = state.Link.Up
+		s.InterfaceUp, s.InterfaceMissing = state.Link.Up, false
 		s.InterfaceGone = s.InterfaceGone || state.Link.Index != l.ownedLink
 	})
 	l.countHits(state)
@@ -227,7 +227,7 @@ func (l *Loop) inSync(cause string, out Outcome, drift bool) {
 // unobserved is the end of a pass that could not read the kernel.
 func (l *Loop) unobserved(err error) error {
 	if errors.Is(err, tc.ErrNoInterface) {
-		l.publish(func(s *Snapshot) { s.InterfaceUp, s.InterfaceGone = false, true })
+		l.publish(func(s *Snapshot) { s.InterfaceUp, s.InterfaceMissing, s.InterfaceGone = false, true, true })
 		l.ownedLink = 0
 	}
 	return l.outOfSync(err)
@@ -319,7 +319,7 @@ func (l *Loop) logged(cause string, out Outcome, drift bool) {
 	var named []string
 	names := l.names()
 	for _, r := range out.Results {
-		if r.Err != nil {
+		if r.Err != nil || r.Op.Barrier { // to wait is to change nothing
 			continue
 		}
 		counts[string(r.Op.Verb)+" "+r.Op.Object.Type()]++

@@ -21,6 +21,8 @@ type Snapshot struct {
 	Reason string
 	// InterfaceUp says that the interface exists and is up.
 	InterfaceUp bool
+	// InterfaceMissing says that there is no such interface.
+	InterfaceMissing bool
 	// InterfaceGone says that there is no such interface, or a new one that is not shaped yet.
 	InterfaceGone bool
 	// Contended says that somebody keeps changing what was repaired, so that repairs are spaced out; Contention what, and who.
@@ -139,6 +141,8 @@ type Status struct {
 	InSync      bool   `json:"in_sync"`
 	Reason      string `json:"reason,omitempty"`
 	InterfaceUp bool   `json:"interface_up"`
+	// InterfaceMissing says of one that is not up that there is none of that name.
+	InterfaceMissing bool `json:"interface_missing,omitempty"`
 	Contended   bool   `json:"contended"`
 	// Contention is what is fought over, and with whom.
 	Contention *Contention `json:"contention,omitempty"`
@@ -214,7 +218,7 @@ type ClassStatus struct {
 func StatusOf(snap Snapshot, stats tc.Stats) Status {
 	s := Status{
 		Interface: snap.Interface, Node: snap.Node, Cabinet: snap.Cabinet, Datacenter: snap.Datacenter, Daemon: !snap.Started.IsZero(), InSync: snap.InSync, Reason: snap.Reason,
-		InterfaceUp: snap.InterfaceUp, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings, WarningsTotal: len(snap.Warnings),
+		InterfaceUp: snap.InterfaceUp, InterfaceMissing: snap.InterfaceMissing, Contended: snap.Contended, Servers: snap.Servers, Warnings: snap.Warnings, WarningsTotal: len(snap.Warnings),
 		Foreign: snap.Foreign, Time: stats.Time, Top: snap.Top, Direct: stats.DirectPackets, Layout: snap.Layout, Filters: snap.Filters,
 		LinkRate: uint64(snap.LinkRate), Overrides: append([]OverrideStatus{}, snap.Overrides...), Classes: []ClassStatus{},
 		DefaultClass: snap.DefaultClass, Contention: snap.Contention, Unconfirmed: snap.Unconfirmed, LastConfirm: snap.LastConfirm, OverridesError: snap.OverridesError,

@@ -245,11 +245,11 @@ func TestLinkComesAndGoes(t *testing.T) {
 	t.Parallel()
 	d := startIncident(t)
 	d.Disconnect()
-	eventually(t, "interface gone", func() bool { s := d.status(); return !s.InterfaceUp && !s.InSync })
+	eventually(t, "interface gone", func() bool { s := d.status(); return !s.InterfaceUp && s.InterfaceMissing && !s.InSync })
 	d.Connect()
 	eventually(t, "shaped again", func() bool { s := d.status(); return s.InterfaceUp && s.InSync && len(shownFilters(d.filters())) == 21 })
 	d.Run(t, "ip", "link", "set", "eth1", "down")
-	eventually(t, "interface down", func() bool { return !d.status().InterfaceUp })
+	eventually(t, "interface down", func() bool { s := d.status(); return !s.InterfaceUp && !s.InterfaceMissing })
 	d.Run(t, "ip", "link", "set", "eth1", "up")
 	eventually(t, "interface up", func() bool { s := d.status(); return s.InterfaceUp && s.InSync })
 	if repairs := d.lines("repaired"); len(repairs) != 0 {

@@ -207,7 +207,7 @@ func TestHistory(t *testing.T) {
 	if refused.Result != "failure" || len(refused.Problems) == 0 || !strings.Contains(refused.Problems[0], "roles.json") {
 		t.Errorf("%+v", refused)
 	}
-	if !strings.HasPrefix(repaired.Why, "event: class") || len(repaired.Operations) != 1 || repaired.Operations[0].Examples[0].Class != "cross-cabinet" {
+	if !strings.HasPrefix(repaired.Why, "changed in the kernel: class") || len(repaired.Operations) != 1 || repaired.Operations[0].Examples[0].Class != "cross-cabinet" {
 		t.Errorf("%+v", repaired)
 	}
 	if moved.Why != "files edited" || len(moved.Files) != 1 || moved.Files[0] != d.serverFile("hadoop14") || moved.Operations[0].Count != 1 ||

@@ -155,7 +155,7 @@ let noticed = "";
 function showNotices(s, now) {
   const list = [];
   if (!s.in_sync) list.push(["bad", "The kernel is not as wanted: " + (s.reason || "the reason is not known")]);
-  if (!s.interface_up) list.push(["bad", s.interface + " is down or does not exist."]);
+  if (!s.interface_up) list.push(["bad", (s.interface_missing ? "There is no interface " + s.interface : s.interface + " is down") + "."]);
   if (s.unconfirmed && !(s.reason || "").includes(s.unconfirmed)) list.push(["bad", "Not confirmed: " + s.unconfirmed]);
   if (s.contended) list.push(["bad", "Somebody keeps changing the shaping, so repairs are spaced out" + contention(s)]);
   if (s.overrides_error) list.push(["bad", "The overrides cannot be followed: " + s.overrides_error]);

@@ -16,6 +16,8 @@ type Config struct {
 	Interface string
 	// Node is this node's name; "" leaves it to the inventory.
 	Node string
+	// NodeByFlag says that it was given by --node, over what the file says.
+	NodeByFlag bool
 	// LinkRate is 0 where the interface's own speed is to be used.
 	LinkRate tc.BitRate
 

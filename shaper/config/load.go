@@ -192,6 +192,9 @@ func (d *decoder) sorted() inventory.Problems {
 	})
 }
 
+// nodeKey is the key of this node's name.
+const nodeKey = "node"
+
 // override applies the flags.
 func (d *decoder) override(o Overrides, c *Config) {
 	for _, s := range settings() {
@@ -204,8 +207,13 @@ func (d *decoder) override(o Overrides, c *Config) {
 		if err := s.set(c, values); err != nil {
 			message, remedy, _ := strings.Cut(err.Error(), "; ")
 			d.addAt(place, remedy, "%s", message)
-		} else if s.YAML == linkRateKey {
+			continue
+		}
+		switch s.YAML {
+		case linkRateKey:
 			d.bytesMeant(place, s.YAML, values[0])
+		case nodeKey:
+			c.NodeByFlag = c.Node != ""
 		}
 	}
 }

@@ -92,7 +92,7 @@ type setting struct {
 func settings() []setting {
 	return []setting{
 		text("interface", "interface", "the `interface` to shape", func(c *Config) *string { return &c.Interface }, checkInterface),
-		text("node", "node", "this node's `name` in the inventory (default: the server with an address of the interface, then the host name)",
+		text(nodeKey, "node", "this node's `name` in the inventory (default: the server with an address of the interface, then the host name)",
 			func(c *Config) *string { return &c.Node }, nil),
 		linkRate(),
 		file("roles", "inventory.roles", "`file` with servers, roles and their mapping", func(c *Config) *string { return &c.Source.Roles }, checkGiven),

@@ -3,7 +3,6 @@ package diff
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -181,5 +180,5 @@ func HiddenTables(results []tc.Result) []uint32 {
 // is behind it is not tried if anything before it failed.
 func (c *comparison) barrier(why string) tc.Op {
 	class := c.wanted[tc.ControlClass].Class
-	return tc.Op{Verb: tc.Change, Object: class, Why: fmt.Sprintf("nothing of it: %s", why), Hitless: true, Barrier: true}
+	return tc.Op{Verb: tc.Change, Object: class, Why: why, Hitless: true, Barrier: true}
 }

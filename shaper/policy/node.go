@@ -19,8 +19,12 @@ func FindNode(cfg *config.Config, inv *inventory.Inventory, linkAddrs []netip.Ad
 		if s, ok := inv.Server(cfg.Node); ok {
 			return s, nil
 		}
-		return nil, problem(cfg, nearestServers(inv, cfg.Node, "correct node, or add the server to the inventory"),
+		problems := problem(cfg, nearestServers(inv, cfg.Node, "correct node, or add the server to the inventory"),
 			"node %q is not in the inventory", cfg.Node)
+		if cfg.NodeByFlag {
+			problems[0].File = "--node"
+		}
+		return nil, problems
 	}
 
 	byAddress := map[*inventory.Server]netip.Addr{}

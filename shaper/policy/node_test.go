@@ -77,3 +77,20 @@ func addresses(list string) (out []netip.Addr) {
 	}
 	return out
 }
+
+// TestNodeByFlag: the error names what is to be corrected.
+func TestNodeByFlag(t *testing.T) {
+	t.Parallel()
+	var flags config.Overrides
+	if err := flags.Set("node", "n9"); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Parse("c.yaml", []byte("interface: eth1\nnode: n1\n"), flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = FindNode(cfg, inventory.New(nil, nil), nil, "")
+	if want := `--node: node "n9" is not in the inventory; `; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -103,7 +103,7 @@ func (n *Names) item(op tc.Op) item {
 	case Pref:
 		i.one, i.many = "pref", "prefs"
 	case Wait:
-		i.verb, i.what, i.why = "wait", "for packets under way", strings.TrimPrefix(op.Why, "nothing of it: ")
+		i.verb, i.what, i.why = "wait", "for packets under way", op.Why
 		i.one, i.many = "time for packets under way", "times for packets under way"
 	}
 	return i

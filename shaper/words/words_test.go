@@ -62,7 +62,7 @@ func TestEachOperationInWords(t *testing.T) {
 		"tagged link":     {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(link, tc.ProtocolVLAN)}}, "add link to hash table 2: behind a tag of 802.1q: not there"},
 		"tagged":          {[]tc.Op{{Verb: tc.Add, Object: plan.BehindTag(node(0, at(1), id(0x20)), tc.ProtocolVLAN)}}, "add s0 10.0.0.0 behind a tag of 802.1q to cross-cabinet 1:20: by rule bulk; the kernel has no filter for it"},
 		"ack of nobody":   {[]tc.Op{{Verb: tc.Delete, Object: ack, Why: "not wanted at our pref"}}, "remove TCP acknowledgements by IPv6 to cross-cabinet 1:20: not wanted at our pref"},
-		"wait":            {[]tc.Op{{Verb: tc.Change, Object: p.Classes[1].Class, Barrier: true, Why: "nothing of it: links wait"}}, "wait for packets under way: links wait"},
+		"wait":            {[]tc.Op{{Verb: tc.Change, Object: p.Classes[1].Class, Barrier: true, Why: "links wait"}}, "wait for packets under way: links wait"},
 		"added":           {[]tc.Op{{Verb: tc.Add, Object: node(0, at(1), id(0x20))}}, "add s0 10.0.0.0 to cross-cabinet 1:20: by rule bulk; the kernel has no filter for it"},
 		"removed":         {[]tc.Op{{Verb: tc.Delete, Object: node(9, at(1), id(0x20))}}, "remove 10.0.0.9 from cross-cabinet 1:20: nothing asks for it"},
 		"twice":           {[]tc.Op{{Verb: tc.Delete, Object: node(1, at(1), id(0x20))}}, "remove s1 10.0.0.1 from cross-cabinet 1:20: a second filter for it"},

@@ -101,7 +101,7 @@ func OperationLines(st screen.Style, p *plan.Plan, have tc.State, ops []tc.Op) [
 		}
 		what := string(op.Verb) + " " + names.Comment(op)
 		if words.KindOf(op) == words.Wait {
-			lines = append(lines, fmt.Sprintf("%d. wait for packets under way: %s", i+1, strings.TrimPrefix(op.Why, "nothing of it: ")))
+			lines = append(lines, fmt.Sprintf("%d. wait for packets under way: %s", i+1, op.Why))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%d. %s (%s): %s", i+1, what, felt, op.Why), st.Faint("     "+op.TC(p.Interface)))

@@ -69,8 +69,11 @@ func StatusHead(st screen.Style, s Status) []string {
 			}
 		}
 	}
-	if !s.InterfaceUp {
-		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down, or is not there")
+	switch {
+	case s.InterfaceMissing:
+		add(st.Bad("NO INTERFACE") + ": there is no " + s.Interface + "; it is shaped when it comes")
+	case !s.InterfaceUp:
+		add(st.Bad("DOWN") + ": the interface " + s.Interface + " is down (`ip link set " + s.Interface + " up`)")
 	}
 	if s.Unconfirmed != "" && !strings.Contains(s.Reason, s.Unconfirmed) {
 		add(st.Warn("NOT CONFIRMED") + ": " + s.Unconfirmed)

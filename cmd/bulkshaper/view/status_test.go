@@ -188,6 +188,20 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestStatusSaysWhetherTheInterfaceIsDownOrMissing.
+func TestStatusSaysWhetherTheInterfaceIsDownOrMissing(t *testing.T) {
+	t.Parallel()
+	s := quiet()
+	s.InterfaceUp = false
+	if text := strings.Join(StatusHead(screen.Style{}, s), "\n"); !strings.Contains(text, "DOWN: the interface eth1 is down (`ip link set eth1 up`)") || strings.Contains(text, "there is no") {
+		t.Errorf("down:\n%s", text)
+	}
+	s.InterfaceMissing = true
+	if text := strings.Join(StatusHead(screen.Style{}, s), "\n"); !strings.Contains(text, "NO INTERFACE: there is no eth1") || strings.Contains(text, "DOWN") {
+		t.Errorf("missing:\n%s", text)
+	}
+}
+
 // TestStatusTellsOfLately what nothing else in it shows any more.
 func TestStatusTellsOfLately(t *testing.T) {
 	t.Parallel()
