@@ -91,8 +91,9 @@ type Loop struct {
 	// reloadPending says that a reload was taken and the log has no line about it yet; edited is what it was about.
 	reloadPending bool
 	edited        edits
-	// warned are the warnings that the log has, by what they say.
-	warned map[string]bool
+	// warned are the warnings that the log has, by what they say; warnedOf are they as they were told.
+	warned   map[string]bool
+	warnedOf []string
 	// noticed are the kinds of kernel events since the last pass.
 	noticed []string
 

@@ -143,7 +143,7 @@ type Status struct {
 	InterfaceUp bool   `json:"interface_up"`
 	// InterfaceMissing says of one that is not up that there is none of that name.
 	InterfaceMissing bool `json:"interface_missing,omitempty"`
-	Contended   bool   `json:"contended"`
+	Contended        bool `json:"contended"`
 	// Contention is what is fought over, and with whom.
 	Contention *Contention `json:"contention,omitempty"`
 	// Unconfirmed says that an apply waits for its confirmation, until when and what to do.

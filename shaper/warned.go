@@ -1,6 +1,7 @@
 package shaper
 
 import (
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -10,6 +11,9 @@ import (
 // every reload; one that went and came again is news.
 func (l *Loop) tellWarnings() {
 	warnings := l.Snapshot().Warnings
+	if slices.Equal(warnings, l.warnedOf) {
+		return
+	}
 	warned := make(map[string]bool, len(warnings))
 	var first []string
 	fresh := 0
@@ -22,7 +26,7 @@ func (l *Loop) tellWarnings() {
 		}
 		warned[key] = true
 	}
-	l.warned = warned
+	l.warned, l.warnedOf = warned, warnings
 	if fresh > 0 {
 		l.Log.Warn("the files are taken, and warned of (`bulkshaper check` tells all)", zap.Int("warnings", fresh), zap.Strings("first", first))
 	}
