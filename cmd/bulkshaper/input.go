@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"bulkshaper/cmd/bulkshaper/screen"
+	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/inventory"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
@@ -111,7 +112,7 @@ func activeOverrides(cfg *config.Config) ([]override.Override, error) {
 // tellOverrides says which overrides are followed, and which are not and why.
 func (n *node) tellOverrides(w io.Writer) {
 	for _, o := range n.desired.Overrides {
-		fmt.Fprintf(w, "note: an override holds %s to %s, ceil %s, until %s\n", o.Class, o.Limits.Rate, o.Limits.Ceil, screen.Until(o.Until, time.Now()))
+		fmt.Fprintf(w, "note: an override holds %s to %s, ceil %s, until %s\n", o.Class, view.Held(uint64(o.Limits.Rate)), view.Held(uint64(o.Limits.Ceil)), screen.Until(o.Until, time.Now()))
 	}
 	for _, r := range n.desired.Refused {
 		fmt.Fprintf(w, "warning: override %s is not followed: %s\n", r.Override, r.Reason.String())

@@ -16,6 +16,7 @@ import (
 
 	"bulkshaper/cmd/bulkshaper/ask"
 	"bulkshaper/cmd/bulkshaper/screen"
+	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/shaper"
 	"bulkshaper/shaper/config"
 	"bulkshaper/shaper/override"
@@ -202,7 +203,7 @@ func (o *overriding) set(ctx context.Context, next override.Override, now time.T
 	inForce, _ := o.rates.Apply([]override.Override{next})
 	for _, f := range inForce { // one, but for one that goes only together with others
 		fmt.Fprintf(o.stdout, "%s on %s: rate %s (configured %s), ceil %s (configured %s), until %s\n", next.Class, next.Interface,
-			f.Limits.Rate, f.Configured.Rate, f.Limits.Ceil, f.Configured.Ceil, screen.Until(next.Until, now))
+			view.Held(uint64(f.Limits.Rate)), view.Held(uint64(f.Configured.Rate)), view.Held(uint64(f.Limits.Ceil)), view.Held(uint64(f.Configured.Ceil)), screen.Until(next.Until, now))
 	}
 	return o.taken(ctx, func(s shaper.Status) bool {
 		for _, standing := range s.Overrides {
@@ -308,11 +309,11 @@ func printOverrides(w io.Writer, iface string, inForce []shaper.OverrideStatus, 
 	}
 	t := newTable("CLASS", "RATE", "CEIL", "CONFIGURED", "UNTIL", "LEFT", "BY", "WHY")
 	for _, o := range inForce {
-		configured := tc.BitRate(o.ConfiguredRate).String()
+		configured := view.Held(o.ConfiguredRate)
 		if o.ConfiguredCeil != o.ConfiguredRate {
-			configured += ", ceil " + tc.BitRate(o.ConfiguredCeil).String()
+			configured += ", ceil " + view.Held(o.ConfiguredCeil)
 		}
-		t.row(o.Class, tc.BitRate(o.Rate), tc.BitRate(o.Ceil), configured, o.Until.Local().Format(time.DateTime),
+		t.row(o.Class, view.Held(o.Rate), view.Held(o.Ceil), configured, o.Until.Local().Format(time.DateTime),
 			o.Until.Sub(now).Round(time.Second), screen.OrDash(o.By), screen.OrDash(o.Why))
 	}
 	_, err := fmt.Fprint(w, t)

@@ -21,8 +21,9 @@ function scaled(v, step, units) {
 }
 const bits = v => scaled(v, 1000, ["bit", "kbit", "mbit", "gbit", "tbit"]);
 const bytes = v => scaled(v, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
-// exact is a configured rate, without losing a digit.
-function exact(v) {
+// held is a configured rate to be read: exact where that is whole kilobits, else as others are.
+function held(v) {
+  if (v % 1000 !== 0) return bits(v);
   const units = ["bit", "kbit", "mbit", "gbit", "tbit"];
   let i = 0;
   while (v !== 0 && v % 1000 === 0 && i < units.length - 1) { v /= 1000; i++; }
@@ -89,15 +90,15 @@ function showClasses(s, now) {
     set(row.name, c.name);
     set(row.id, c.classid + (above ? ", below " + above : "") + (c.kind === "inner" ? ", sums up those below it" : ""));
     row.tag.hidden = !o;
-    if (o) set(row.tag, "override until " + clock(o.until) + ", " + span(new Date(o.until) - now) + " left; configured " + exact(o.configured_rate_bits_per_second));
+    if (o) set(row.tag, "override until " + clock(o.until) + ", " + span(new Date(o.until) - now) + " left; configured " + held(o.configured_rate_bits_per_second));
     row.tr.className = c.standing ? "" : "missing";
     const sending = c.sending_bits_per_second;
     set(row.value, !c.standing ? "not there" : sending === undefined ? "–" : bits(sending));
     const share = sending === undefined ? 0 : Math.min(1, sending / c.rate_bits_per_second);
     row.fill.style.width = (100 * share).toFixed(1) + "%";
     row.fill.className = share > 0.95 ? "full" : "";
-    set(row.rate, exact(c.rate_bits_per_second));
-    set(row.ceil, exact(c.ceil_bits_per_second));
+    set(row.rate, held(c.rate_bits_per_second));
+    set(row.ceil, held(c.ceil_bits_per_second));
     set(row.sent, bytes(c.sent_bytes));
     set(row.dropped, number(c.dropped_packets));
     row.dropped.className = "n" + (last.has(c.classid) && c.dropped_packets > last.get(c.classid) ? " dropping" : "");
@@ -163,8 +164,8 @@ function showNotices(s, now) {
   const r = s.last_reload;
   if (r && r.result === "failure") list.push(["bad", "The files are refused since " + moment(r.time) + "; the last good ones stay in force.", r.problems]);
   for (const o of s.overrides || []) {
-    list.push(["", "Override: " + o.class + " is held to " + exact(o.rate_bits_per_second) + (o.ceil_bits_per_second !== o.rate_bits_per_second ? ", ceil " + exact(o.ceil_bits_per_second) : "") +
-      " until " + moment(o.until) + (o.by ? ", by " + o.by : "") + (o.why ? ": " + o.why : "") + ". Configured is " + exact(o.configured_rate_bits_per_second) + "."]);
+    list.push(["", "Override: " + o.class + " is held to " + held(o.rate_bits_per_second) + (o.ceil_bits_per_second !== o.rate_bits_per_second ? ", ceil " + held(o.ceil_bits_per_second) : "") +
+      " until " + moment(o.until) + (o.by ? ", by " + o.by : "") + (o.why ? ": " + o.why : "") + ". Configured is " + held(o.configured_rate_bits_per_second) + "."]);
   }
   if (s.foreign && s.foreign.length) list.push(["", "Not ours, and left alone:", s.foreign]);
   for (const hint of s.hints || []) list.push(["", hint]);

@@ -180,9 +180,9 @@ func rateText(a Explanation) string {
 	case a.Rate == 0:
 		return ""
 	case a.Ceil > a.Rate:
-		return fmt.Sprintf(", rate %s, ceil %s", tc.BitRate(a.Rate), tc.BitRate(a.Ceil))
+		return fmt.Sprintf(", rate %s, ceil %s", Held(a.Rate), Held(a.Ceil))
 	}
-	return ", rate " + tc.BitRate(a.Rate).String()
+	return ", rate " + Held(a.Rate)
 }
 
 // standingText says what the kernel does where there is nothing to hold it against.
@@ -195,7 +195,7 @@ func standingText(st screen.Style, k KernelAnswer) string {
 		parts = append(parts, strings.TrimSpace(k.Class+" "+k.ClassID)+" by "+k.Filter)
 	}
 	if k.Rate != 0 {
-		parts = append(parts, "held to "+tc.BitRate(k.Rate).String())
+		parts = append(parts, "held to "+Held(k.Rate))
 	}
 	if k.Note != "" {
 		parts = append(parts, k.Note)
@@ -218,7 +218,7 @@ func kernelText(st screen.Style, k KernelAnswer, classid string, rate uint64) st
 	case wrongRate:
 		parts = append(parts, st.Bad(fmt.Sprintf("WRONG RATE: it stands at %s", tc.BitRate(k.Rate))))
 	case k.Rate != 0 && k.ClassID != classid:
-		parts = append(parts, "held to "+tc.BitRate(k.Rate).String())
+		parts = append(parts, "held to "+Held(k.Rate))
 	}
 	if k.Note != "" {
 		parts = append(parts, k.Note)

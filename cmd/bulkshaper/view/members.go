@@ -79,7 +79,7 @@ func MemberLines(st screen.Style, m Members, all bool) []string {
 	case m.Unplanned != "":
 		text = m.Unplanned
 		if m.Standing != 0 && m.Rate == 0 {
-			text += ", and it holds it to " + tc.BitRate(m.Standing).String()
+			text += ", and it holds it to " + Held(m.Standing)
 		}
 		if len(m.Checked.Disagree) > 0 {
 			text += "; " + checkedText(st, m.Checked)

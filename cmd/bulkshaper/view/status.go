@@ -148,9 +148,9 @@ func lately(st screen.Style, h shaper.Happening, now time.Time) string {
 func overrideText(o shaper.OverrideStatus, now time.Time) string {
 	held := func(rate, ceil uint64) string {
 		if ceil == rate {
-			return tc.BitRate(rate).String()
+			return Held(rate)
 		}
-		return tc.BitRate(rate).String() + ", ceil " + tc.BitRate(ceil).String()
+		return Held(rate) + ", ceil " + Held(ceil)
 	}
 	left := "another " + screen.Age(o.Until.Sub(now))
 	if o.Until.Sub(now) < time.Second {
