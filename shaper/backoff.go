@@ -13,6 +13,8 @@ const (
 	freeRepairs = 3
 	contendMin  = time.Second
 	contendMost = time.Minute
+	// answerPause is the least time between two answers to a SIGHUP that brought nothing new.
+	answerPause = 10 * time.Second
 	// quiet without a repair ends a contention.
 	quiet = time.Minute
 )

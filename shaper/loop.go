@@ -86,7 +86,8 @@ type Loop struct {
 
 	loading   bool
 	loadAgain bool
-	announced bool // Reloading was said and Ready is owed
+	announced bool      // Reloading was said and Ready is owed
+	answered  time.Time // when it was last logged that a reading as told brought nothing new
 	loaded    chan loadResult
 	// reloadPending says that a reload was taken and the log has no line about it yet; edited is what it was about.
 	reloadPending bool

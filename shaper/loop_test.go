@@ -112,6 +112,9 @@ func TestLoopReloadsOnRequestInOrder(t *testing.T) {
 		b.wait(500 * time.Millisecond)
 		b.hup <- struct{}{} // during the first
 		b.wait(5 * time.Second)
+		if n := b.logs.FilterMessageSnippet("SIGHUP").Len(); n != 1 {
+			t.Errorf("that nothing changed was said %d times", n)
+		}
 		said := b.notes.list()[1:]
 		if b.inputs.loads != 2 || said[len(said)-1] != "READY" || b.notes.times("RELOADING") != 2 {
 			t.Errorf("%d readings, told %q", b.inputs.loads, said)

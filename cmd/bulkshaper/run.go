@@ -128,11 +128,13 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),
 		metrics.NewDumpsCollector(k.Dumps))
 
+	told := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	begin := func(part string, run func() error) {
 		ended := end.part(part)
 		group.Go(func() error { defer ended(); return run() })
 	}
+	begin("last word", func() error { lastWord(ctx, told, cfg.Interface, log); return nil })
 	begin("loop", func() error { return ended(ctx, "loop", loop.Run(ctx)) })
 	begin("watch", func() error { return ended(ctx, "watch", watcher.Run(ctx)) })
 	group.Go(func() error { forward(ctx, watcher.C(), fileEvents, func() {}); return nil })
@@ -159,6 +161,14 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 		begin(part, func() error { answer(ctx, where, note); return nil })
 	}
 	return group.Wait()
+}
+
+// lastWord logs that the daemon was told to stop, which is the end of told; of ctx it is not, where a part ended with an error, which is said.
+func lastWord(ctx, told context.Context, iface string, log *zap.Logger) {
+	<-ctx.Done()
+	if told.Err() != nil {
+		log.Info("told to stop; the shaping stays", zap.String("interface", iface), zap.NamedError("because", context.Cause(told)))
+	}
 }
 
 // ownRunFolder makes the run folder, and sees to it that no other daemon uses it. Without one that can be written, shaping goes on: it is

@@ -120,3 +120,17 @@ func TestSocketRemoved(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 }
+
+// TestToldIsLogged: who sends a signal sees in the log that it came, also where it brought no change.
+func TestToldIsLogged(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	d.signal(unix.SIGHUP)
+	eventually(t, "a line about the reading", func() bool { return len(d.lines("files read again as told to (SIGHUP): nothing has changed")) == 1 })
+	if code := d.stop(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	if lines := d.lines("told to stop; the shaping stays"); len(lines) != 1 || !strings.Contains(lines[0], "terminated") {
+		t.Errorf("of the end the log says %q", lines)
+	}
+}
