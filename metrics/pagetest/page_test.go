@@ -187,6 +187,26 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestClassesFit: from 1000 pixels on, half of a large screen, the classes are seen without scrolling to the side.
+func TestClassesFit(t *testing.T) {
+	for name, shape := range map[string]shape{"few": {classes: 4, servers: 300, override: true}, "many": {classes: 40, servers: 100_000, long: true, override: true}} {
+		s := serve(t, shape)
+		b := open(t)
+		for _, width := range []int64{1000, 1100, 1200, 1280, 1440} {
+			b.see(s.URL, width, 900, "light")
+			const table = "document.getElementById('classes').parentElement"
+			// With counts as they are after weeks.
+			const counts = "(document.querySelectorAll('#classes td[data-label=dropped], #classes td[data-label=borrowed]').forEach(c => c.textContent = '1,234,567,890'), "
+			if more := value[float64](b, counts+table+".scrollWidth - "+table+".clientWidth)"); more > 0 {
+				t.Errorf("%s at %d: %.0f pixels have to be scrolled to", name, width, more)
+			}
+			b.is("the graphs are there", "[...document.querySelectorAll('#classes canvas')].every(c => c.clientWidth >= 80)")
+		}
+		b.do(chromedp.EmulateViewport(1000, 900))
+		b.keep("fit-" + name)
+	}
+}
+
 func TestPageTells(t *testing.T) {
 	s := serve(t, shape{classes: 4, servers: 300, override: true, broken: true})
 	b := open(t)
