@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 )
 
@@ -19,46 +20,62 @@ func (c *comparison) oneAfterTheOther(deletes []tc.Op) []tc.Op {
 	group := map[tc.Protocol]*matched{}
 	var ops []tc.Op
 	for _, op := range deletes {
-		if m := matchOf(op); op.Verb == tc.Delete {
+		if op.Verb == tc.Delete {
+			m, protocols := matchOf(op), c.protocolsOf(op)
 			for protocol, others := range group {
-				if (protocol == m.protocol || protocol == tc.ProtocolAll || m.protocol == tc.ProtocolAll) && others.conflict(m, lengths) {
+				if (protocol == tc.ProtocolAll || slices.Contains(protocols, protocol) || slices.Contains(protocols, tc.ProtocolAll)) && others.conflict(m, lengths) {
 					ops = append(ops, c.barrier("what a packet meets earlier waits until what it would meet behind that is gone"))
 					clear(group)
 					break
 				}
 			}
-			if group[m.protocol] == nil {
-				group[m.protocol] = &matched{exact: leads{}, above: leads{}}
+			for _, protocol := range protocols {
+				if group[protocol] == nil {
+					group[protocol] = &matched{exact: leads{}, above: leads{}}
+				}
+				group[protocol].add(m, lengths)
 			}
-			group[m.protocol].add(m, lengths)
 		}
 		ops = append(ops, op)
 	}
 	return ops
 }
 
-// match is which packets a filter, or all of a pref, may match, those to prefix, or, where that is the zero prefix, any; and the class that
+// protocolsOf is those of the packets that come to the object of op. To what stands in a hash table of ours come those with a VLAN tag, too,
+// if any node at our prefs is for them.
+func (c *comparison) protocolsOf(op tc.Op) []tc.Protocol {
+	switch o := op.Object.(type) {
+	case tc.Filter:
+		protocols := []tc.Protocol{o.Protocol}
+		if isHashPref(o.Pref) && o.Handle.Table() != c.roots[o.Pref] {
+			for _, tag := range plan.Tags() {
+				if len(c.byPref[plan.BehindTag(tc.Filter{Pref: o.Pref, Protocol: o.Protocol}, tag).Pref]) > 0 {
+					protocols = append(protocols, tag)
+				}
+			}
+		}
+		return protocols
+	case tc.Pref:
+		return []tc.Protocol{o.Protocol}
+	}
+	return []tc.Protocol{tc.ProtocolAll}
+}
+
+// match is which packets a filter, or all of a pref, may match: those to prefix, or, where that is the zero prefix, any; and the class that
 // they get, tc.Unspec where that differs.
 type match struct {
-	protocol tc.Protocol
-	prefix   netip.Prefix
-	class    tc.Handle
+	prefix netip.Prefix
+	class  tc.Handle
 }
 
 // matchOf is what the object of op may match. A link matches no more than what leads to it.
 func matchOf(op tc.Op) match {
-	switch o := op.Object.(type) {
-	case tc.Filter:
-		m := match{protocol: o.Protocol}
-		if o.Kind == tc.KindU32 {
-			m.prefix, _ = o.Destination()
-			m.class = o.ClassID
-		}
-		return m
-	case tc.Pref:
-		return match{protocol: o.Protocol}
+	var m match
+	if f, ok := op.Object.(tc.Filter); ok && f.Kind == tc.KindU32 {
+		m.prefix, _ = f.Destination()
+		m.class = f.ClassID
 	}
-	return match{protocol: tc.ProtocolAll}
+	return m
 }
 
 // prefixLengths are the different lengths of the prefixes that ops are for, ascending.
