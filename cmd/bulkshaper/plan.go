@@ -21,7 +21,8 @@ func planCommand() *cobra.Command {
 		Long: `Compares what is wanted with what stands in the kernel, and tells what would change, by name, why, and whether packets feel it.
 Of more than 20 of a kind those with the same reason are one line; --all tells each operation in its order. --format tc prints
 lines for tc -batch, with the names as comments; they make what apply makes. But tc does not wait, as apply does, for a hash table that
-was just unlinked and is busy for some 20 ms: for changes of a shaped interface use apply.`,
+was just unlinked and is busy for some 20 ms: for changes of a shaped interface use apply. After somebody has deleted a pref of ours with
+tc, the kernel hides its hash tables until the pref stands again: apply comes upon them and takes a few operations more than plan tells.`,
 		Example: `  bulkshaper plan --interface eth1 --roles roles.json --servers jsons/
   bulkshaper plan --exit-code
   bulkshaper plan --all
