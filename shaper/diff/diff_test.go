@@ -90,7 +90,7 @@ func TestCompute(t *testing.T) {
 				"delete filter ip pref 12008 803::1 dst 10.0.0.0/24: not wanted at our pref\n" +
 				"delete filter ip pref 12000 802::3 dst 10.0.9.9/32: not wanted at our pref\n" +
 				"delete filter ip pref 12000 802::2 dst 10.0.0.2/32: not wanted at our pref\n" +
-				"change class 1:ffff: nothing of it: what a packet meets earlier waits until what it would meet behind that is gone\n" +
+				"change class 1:ffff: what a packet meets earlier waits until what it would meet behind that is gone\n" +
 				"delete filter ip pref 12000 802::1 dst 10.0.0.1/32: not wanted at our pref\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
