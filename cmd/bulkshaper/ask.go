@@ -23,18 +23,22 @@ type place struct {
 	daemons []*ask.Daemon
 	// broken is what is wrong with the config as it is now, nil for nothing. The daemon does not need it.
 	broken error
+	// guessed says that the run folder is the default, since the config does not tell: it may be that of another interface's daemon.
+	guessed bool
 }
 
 func (f *inputFlags) place() place {
 	cfg, broken := f.configOnly()
+	given, guessed := *f.keys.single["run-dir"] != "", false
 	if broken != nil {
 		path, overrides, err := f.where()
 		if err != nil {
 			path, overrides = "", config.Overrides{}
 		}
-		cfg = config.Salvage(path, overrides).Config
+		salvaged := config.Salvage(path, overrides)
+		cfg, guessed = salvaged.Config, !given && !salvaged.RunDir
 	}
-	return place{runDir: cfg.RunDir, iface: cfg.Interface, given: *f.keys.single["run-dir"] != "", asked: *f.keys.single["interface"], daemons: ask.Places(cfg), broken: broken}
+	return place{guessed: guessed, runDir: cfg.RunDir, iface: cfg.Interface, given: given, asked: *f.keys.single["interface"], daemons: ask.Places(cfg), broken: broken}
 }
 
 // ask finds the daemon of the interface that is meant. The error is an *ask.SilentError.

@@ -93,6 +93,14 @@ func TestBesideABrokenConfig(t *testing.T) {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
+	for _, guess := range []string{"run_dir: [\n", "interface: eth1\nclasses: [\n"} {
+		edit(t, d.config(), guess)
+		for _, args := range [][]string{{"override", "cross-cabinet", "rate=1mbit", "--for", "1m"}, {"override", "clear", "cross-cabinet"}} {
+			if r := d.run(append(args, "--config", d.config())...); r.code != exitWrong || r.stdout != "" {
+				t.Errorf("%q in a run folder that is a guess: %+v", args, r)
+			}
+		}
+	}
 	edit(t, d.config(), "run_dir: [\n")
 	for _, args := range [][]string{{"history"}, {"override", "list"}, {"confirm"}} {
 		r := d.run(append(args, "--config", d.config())...)

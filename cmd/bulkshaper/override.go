@@ -245,6 +245,9 @@ func (o *overriding) clear(ctx context.Context, class string, now time.Time) err
 
 // write changes the store, and makes the run folder where no daemon has run yet.
 func (o *overriding) write(change func([]override.Override) ([]override.Override, error)) error {
+	if o.guessed {
+		return wrong(fmt.Errorf("nothing is written: the config does not tell the run folder, and %s may be that of another interface's daemon; mend the config, or give --run-dir", o.runDir))
+	}
 	var silent *ask.SilentError
 	if other := otherInterface(o.silent); other != nil {
 		return fmt.Errorf("nothing is written to %s: %w", o.runDir, other)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,11 +119,12 @@ func serve(ctx context.Context, flags *inputFlags, end *ending) error {
 
 	var unserved atomic.Pointer[string]
 	unserved.Store(new(string))
+	lockedOut := metrics.WatchWebConfig(cfg.WebConfig)
 	loop := shaper.New(shaper.Options{
 		Kernel: k, Inputs: &watchedFiles{Files: files, watcher: watcher, trim: trim}, Recorder: metrics.NewRecorder(registry), Notifier: notifier, Log: log,
 		Hostname: hostname(), Files: fileEvents, Reload: reloads,
 		Overrides: override.Store{Dir: cfg.RunDir}, OverridesChanged: overrideEvents, History: history,
-		Unserved: func() string { return *unserved.Load() },
+		Unserved: func() string { return cmp.Or(lockedOut(), *unserved.Load()) },
 		Hold:     func() string { return untilConfirmed(confirm.Place{Dir: cfg.RunDir, Interface: cfg.Interface}) },
 	}, input)
 	registry.MustRegister(metrics.NewCollector(loop), buildInfo(), collectors.NewGoCollector(), metrics.NewProcessCollector(started),

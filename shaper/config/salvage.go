@@ -11,6 +11,8 @@ type Salvaged struct {
 	Config *Config
 	// Source says that Config.Source is what is written, and not a default that stands for what could not be read.
 	Source bool
+	// RunDir says that Config.RunDir is what is written or the default of a config that can be read as far as that.
+	RunDir bool
 }
 
 // Salvage reads as much as it can of the config at path, "" for none. Where the file cannot be read or may not be trusted that is what the
@@ -34,5 +36,6 @@ func Salvage(path string, override Overrides) Salvaged {
 	given := func(key string) bool { _, ok := d.places[key]; return ok && !d.reported(key) }
 	// A key that is not known may be a misspelled one of the inventory's.
 	source := given("inventory.roles") && given("inventory.servers") || data != nil && !d.unknownAtTop
-	return Salvaged{c, source && !d.badInventory}
+	runDir := given("run_dir") || data != nil && !d.unknownAtTop && !d.reported("run_dir") && len(d.places) > 0
+	return Salvaged{c, source && !d.badInventory, runDir}
 }

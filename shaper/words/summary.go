@@ -83,8 +83,10 @@ func (n *Names) item(op tc.Op) item {
 		i.one, i.many = "queue", "queues"
 	case Table:
 		i.one, i.many = "hash table", "hash tables"
-		i.why = "not there"
-		if op.Verb != tc.Add || n.stands(f.Pref) {
+		switch i.why = "not there"; {
+		case op.Verb == tc.Delete:
+			i.why = "not needed any more"
+		case op.Verb != tc.Add || n.stands(f.Pref):
 			i.why = "another shape of the tables finds the destinations faster"
 		}
 		if f.Link != 0 {
