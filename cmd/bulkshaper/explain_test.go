@@ -112,3 +112,18 @@ func TestExplainTellsAnOverride(t *testing.T) {
 		t.Errorf("status:\n%s", out)
 	}
 }
+
+// TestExplainWithoutTheInterface: where this node is told by the addresses of an interface that is not there, that is what is said, and no
+// file is called broken.
+func TestExplainWithoutTheInterface(t *testing.T) {
+	t.Parallel()
+	d := startIncident(t)
+	edit(t, d.config(), strings.Replace(read(t, d.config()), "node: hadoop27\n", "", 1)) // refused by the daemon, who keeps the files from before
+	r := d.run(d.args("explain", "hadoop14", "--interface", "nosuch0")...)
+	if r.code != exitWrong || !strings.Contains(r.stderr, "no such interface") || strings.Contains(r.stderr, "broken") || strings.Contains(r.stderr, "set node:") {
+		t.Errorf("%+v", r)
+	}
+	if r = d.run(d.args("explain", "hadoop14")...); r.code != exitWrong || !strings.Contains(r.stderr, "set node:") {
+		t.Errorf("with the interface, and no address: %+v", r)
+	}
+}

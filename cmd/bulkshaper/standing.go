@@ -29,6 +29,9 @@ type standing struct {
 
 // filesAre is a clause for what is the matter with the files, of which err is the error.
 func filesAre(err error) string {
+	if errors.Is(err, tc.ErrNoInterface) {
+		return "the interface is not there"
+	}
 	var problems inventory.Problems
 	if errors.As(err, &problems) && problems.Unreadable() {
 		return "the files cannot be read"
