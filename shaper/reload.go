@@ -1,6 +1,7 @@
 package shaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,9 +129,9 @@ func sameConfig(a, b Input) bool { return reflect.DeepEqual(a.Config, b.Config) 
 // Unchangeable is what a running daemon cannot change, and so refuses; nothing where all can be followed.
 func Unchangeable(old, next *config.Config) inventory.Problems {
 	var names []string
-	differ := func(name string, a, b any) {
+	differ := func(name, a, b string) {
 		if a != b {
-			names = append(names, fmt.Sprintf("%s (%v, now %v)", name, a, b))
+			names = append(names, fmt.Sprintf("%s (%s, now %s)", name, cmp.Or(a, "none"), cmp.Or(b, "none")))
 		}
 	}
 	differ("interface", old.Interface, next.Interface)

@@ -127,3 +127,11 @@ func TestExplainWithoutTheInterface(t *testing.T) {
 		t.Errorf("with the interface, and no address: %+v", r)
 	}
 }
+
+// TestStatusOfABareInterface says that nothing is shaped before how much there is to do.
+func TestStatusOfABareInterface(t *testing.T) {
+	t.Parallel()
+	if out := newHost(t).must("status", "--config", incidentConfig()); !strings.Contains(out, "eth1 is not shaped: ") || !strings.Contains(out, "operations to do") {
+		t.Error(out)
+	}
+}

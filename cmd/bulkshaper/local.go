@@ -93,7 +93,11 @@ func (l *local) compare(ctx context.Context) error {
 		if holder, held := claim.Find(p.Interface); held {
 			who = fmt.Sprintf("the daemon (%s) does not answer and may go by other files", holder)
 		}
-		l.snap.Reason = fmt.Sprintf("%s to do%s: run `bulkshaper plan`; %s", count(len(changes.Ops), "operation"), someOf(p, l.state, changes.Ops), who)
+		bare := ""
+		if diff.Ownership(l.state).Kind != diff.Ours {
+			bare = p.Interface + " is not shaped: "
+		}
+		l.snap.Reason = bare + fmt.Sprintf("%s to do%s: run `bulkshaper plan`; %s", count(len(changes.Ops), "operation"), someOf(p, l.state, changes.Ops), who)
 	default:
 		l.snap.InSync = true
 	}
