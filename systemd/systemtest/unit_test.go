@@ -321,7 +321,7 @@ func life(t *testing.T, c *container) {
 		if out := c.run(t, "ls", "/run/bulkshaper/"); !strings.Contains(out, "history.state") {
 			t.Errorf("the run folder holds no history: %s", out)
 		}
-		c.says(t, lines) // nothing: the service manager says that it stops
+		c.says(t, lines, "told to stop; the shaping stays")
 	})
 
 	step("enabled, it goes on", func(t *testing.T) {
