@@ -41,7 +41,7 @@ func Desire(in Input, hostname string, facts plan.Facts, overrides ...override.O
 		return nil, err
 	}
 	d := &Desired{Policy: pol, Node: node, LinkRate: cmp.Or(in.Config.LinkRate, facts.Link.Speed)}
-	for _, w := range slices.Concat(in.Config.Warnings, warnings, pol.Warnings()) {
+	for _, w := range slices.Concat(in.Config.Warnings, policy.OtherNode(in.Config, in.Inventory, node, facts.Link.Addresses), warnings, pol.Warnings()) {
 		d.Warnings = append(d.Warnings, w.String())
 	}
 	if bond := facts.Link.Bond; bond != "" {

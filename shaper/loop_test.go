@@ -354,9 +354,9 @@ func TestLoopWaitsForARootThatIsBeingMade(t *testing.T) {
 		b.kernel.TakeRoot(tc.Qdisc{Handle: tc.MakeHandle(1, 0), Parent: tc.Root, Kind: tc.KindHTB, HTB: tc.HTB{Default: 0x100, R2Q: 10}})
 		go func() {
 			time.Sleep(50 * time.Millisecond)
-			class := tc.Class{ID: tc.MakeHandle(1, 0x10), Parent: tc.Root, Rate: 8000, Ceil: 8000, Buffer: 1000, Cbuffer: 1000, Quantum: 2000}
+			class := tc.Class{ID: tc.ControlClass, Parent: tc.Root, Rate: 8000, Ceil: 8000, Buffer: 1000, Cbuffer: 1000, Quantum: 2000}
 			b.kernel.Meddle(tc.Op{Verb: tc.Add, Object: class},
-				tc.Op{Verb: tc.Add, Object: tc.Qdisc{Handle: tc.LeafHandle(0x10), Parent: class.ID, Kind: tc.KindPFIFO, Limit: 10}})
+				tc.Op{Verb: tc.Add, Object: tc.Qdisc{Handle: tc.LeafHandle(tc.ControlMinor), Parent: class.ID, Kind: tc.KindPFIFO, Limit: 10}})
 		}()
 	}, func(b *bench) {
 		b.wait(time.Second)

@@ -183,8 +183,8 @@ function contention(s) {
   if (!c) return ".";
   let text = ": " + count(c.repairs, "repair") + " since " + clock(c.since);
   if (c.objects.length) text += ", of " + c.objects.map(o => o.object + (o.why ? ": " + o.why : "") + (o.times > 1 ? (o.why_varied ? " (that is the last of " : " (") + o.times + " times)" : "")).join("; ");
-  if (c.by.length) text += "; changed by " + c.by.join(", ");
   if (c.ends) text += "; ends by itself at " + clock(c.ends) + " if nothing has to be repaired until then";
+  if (c.by.length) text += "; changed by " + c.by.join(", ");
   const known = c.objects.find(o => o.remedy);
   return text + ". " + (known ? "To end it: " + known.remedy : "Stop what changes it") + ", or stop this daemon and clear " + s.interface + ".";
 }

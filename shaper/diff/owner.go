@@ -45,14 +45,30 @@ func Ownership(have tc.State) Owner {
 	case root.Handle == tc.Unspec:
 		return Owner{Kind: Kernel, Root: root}
 	case root.Kind == tc.KindHTB && root.Handle == ourRoot:
-		leaves := leavesOf(have)
-		for _, c := range have.Classes {
-			if marked(c, leaves) {
-				return Owner{Kind: Ours, Root: root}
-			}
+		if ours(have) {
+			return Owner{Kind: Ours, Root: root}
 		}
 	}
 	return Owner{Kind: Foreign, Root: root, Maker: maker(root, have)}
+}
+
+// ours tells whether a root htb 1: has our mark. One leaf with our handle may be chance: the kernel numbers those for which no handle is
+// given from 8000: on, all those of the machine one after the other, and so comes by. It proves something together with a second one or
+// with a filter at a pref of ours, and that of the control class, which is the first that we make and nobody else has, by itself.
+func ours(have tc.State) bool {
+	leaves := leavesOf(have)
+	marks := 0
+	for _, c := range have.Classes {
+		if marked(c, leaves) {
+			if marks++; marks > 1 || c.ID == tc.ControlClass {
+				return true
+			}
+		}
+	}
+	return marks > 0 && slices.ContainsFunc(have.Filters, func(f tc.Filter) bool {
+		protocol, own := plan.OwnPref(f.Pref)
+		return own && f.Kind == tc.KindU32 && f.Protocol == protocol
+	})
 }
 
 // ourRoot is the handle of our root, 1:.

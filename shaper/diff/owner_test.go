@@ -8,6 +8,7 @@ import (
 
 	"bulkshaper/shaper/diff"
 	"bulkshaper/shaper/fakekernel"
+	"bulkshaper/shaper/plan"
 	"bulkshaper/shaper/tc"
 )
 
@@ -21,6 +22,8 @@ func TestOwnership(t *testing.T) {
 	marked.Leaf = tc.LeafHandle(0x10)
 	other := class(0x10, tc.Root)
 	other.Leaf = tc.MakeHandle(0x8001, 0)
+	second := class(0x11, tc.Root)
+	second.Leaf = tc.LeafHandle(0x11)
 	// 1:b000 would have leaf 0:, which is what a class without a leaf of its own shows.
 	reserved := class(0xb000, tc.Root)
 	for _, test := range []struct {
@@ -31,8 +34,10 @@ func TestOwnership(t *testing.T) {
 	}{
 		{"nothing", tc.State{}, diff.None, ""},
 		{"the kernel's own", tc.State{Qdiscs: []tc.Qdisc{{Parent: tc.Root, Kind: "mq"}}}, diff.Kernel, ""},
-		{"ours, by the class", tc.State{Qdiscs: []tc.Qdisc{ours}, Classes: []tc.Class{other, marked}}, diff.Ours, ""},
-		{"ours, by the qdisc", tc.State{Qdiscs: []tc.Qdisc{leaf(0x20), ours}, Classes: []tc.Class{class(0x20, tc.Root)}}, diff.Ours, ""},
+		{"ours, by the class", tc.State{Qdiscs: []tc.Qdisc{ours}, Classes: []tc.Class{other, marked, second}}, diff.Ours, ""},
+		{"ours, by a class and a filter", tc.State{Qdiscs: []tc.Qdisc{ours}, Classes: []tc.Class{marked}, Filters: []tc.Filter{node(plan.PrefIPv4, 0x800, 1, "10.0.0.1/32", id(0x10))}}, diff.Ours, ""},
+		{"a number that the kernel came by", tc.State{Qdiscs: []tc.Qdisc{ours}, Classes: []tc.Class{other, marked}, Filters: []tc.Filter{node(1, 0x800, 1, "10.0.0.1/32", id(0x10))}}, diff.Foreign, "by hand"},
+		{"ours, by the qdisc", tc.State{Qdiscs: []tc.Qdisc{leaf(0x20), leaf(0x21), ours}, Classes: []tc.Class{class(0x20, tc.Root), class(0x21, tc.Root)}}, diff.Ours, ""},
 		{"control alone", tc.State{Qdiscs: []tc.Qdisc{leaf(0xffff), ours}, Classes: []tc.Class{class(0xffff, tc.Root)}}, diff.Ours, ""},
 		{"no leaf of ours", tc.State{Qdiscs: []tc.Qdisc{ours}, Classes: []tc.Class{other}}, diff.Foreign, "wondershaper"},
 		{"no class", tc.State{Qdiscs: []tc.Qdisc{ours}}, diff.Foreign, "by hand"},

@@ -26,14 +26,14 @@ func byHand(r *rand.Rand, w wanted, style string) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("qdisc add dev eth1 root handle 1: htb default 100")
 	classes := map[string]tc.Handle{}
-	for _, c := range w.Plan.Classes {
+	for i, c := range w.Plan.Classes {
 		if c.Class.ID == tc.ControlClass {
 			continue
 		}
 		classes[c.Name] = c.Class.ID
 		line("class add dev eth1 parent 1: classid %s htb rate 9gbit burst 100k cburst 100k", c.Class.ID)
 		if r.IntN(3) == 0 {
-			line("qdisc add dev eth1 parent %s pfifo limit 500", c.Class.ID)
+			line("qdisc add dev eth1 parent %s handle %x: pfifo limit 500", c.Class.ID, 0x8001+i) // from where the kernel numbers them, which may be anywhere by now
 		}
 	}
 	destinations := slices.Clone(w.Plan.Destinations)

@@ -68,6 +68,29 @@ func FindNode(cfg *config.Config, inv *inventory.Inventory, linkAddrs []netip.Ad
 		"which server this node is cannot be told: %s, and no server has the host name %q", addresses, hostname)
 }
 
+// OtherNode warns of a config that names this node and is probably another's, copied: the interface has addresses of other servers and
+// none of node. Where the command line names the node there is nothing to warn of: that is how one asks for another.
+func OtherNode(cfg *config.Config, inv *inventory.Inventory, node *inventory.Server, linkAddrs []netip.Addr) inventory.Problems {
+	if cfg.Node == "" || cfg.NodeByFlag {
+		return nil
+	}
+	other := ""
+	for _, a := range linkAddrs {
+		a = a.Unmap().WithZone("")
+		if slices.Contains(node.Addresses, a) {
+			return nil
+		}
+		i := slices.IndexFunc(inv.Servers, func(s *inventory.Server) bool { return slices.Contains(s.Addresses, a) })
+		if i >= 0 && other == "" {
+			other = fmt.Sprintf("node is %s, and %s has %s, an address of %s", node.Name, cfg.Interface, a, inv.Servers[i].Name)
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return problem(cfg, "correct node, or leave it out: a node finds itself by its addresses; until then its cabinet is taken to be that of "+node.Name, "%s", other)
+}
+
 // byHostname finds the server of a host name, which may have a domain where the inventory has none. A server of that short name
 // in another domain is not this node.
 func byHostname(inv *inventory.Inventory, hostname string) (*inventory.Server, bool) {

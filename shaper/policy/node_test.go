@@ -71,6 +71,30 @@ n5                  a - 10.0.0.5`)
 	}
 }
 
+// TestOtherNode: a config copied from another node is warned of.
+func TestOtherNode(t *testing.T) {
+	inv := inventory.New([]*inventory.Server{
+		{Name: "n1", Names: []string{"n1"}, Addresses: addresses("10.0.0.1 2001:db8::1")}, {Name: "n2", Names: []string{"n2"}, Addresses: addresses("10.0.0.2")}}, nil)
+	for _, c := range []struct {
+		node, addresses string
+		byFlag          bool
+		want            string
+	}{
+		{"n1", "10.0.0.1", false, ""}, {"n1", "192.0.2.1", false, ""}, {"n1", "", false, ""}, {"", "10.0.0.2", false, ""}, {"n1", "10.0.0.2", true, ""},
+		{"n1", "10.0.0.2 2001:db8::1", false, ""}, // an address of its own beside another's, which moves between nodes
+		{"n1", "192.0.2.1 ::ffff:10.0.0.2", false, "c.yaml: node is n1, and eth1 has 10.0.0.2, an address of n2; correct node, or leave it out: " +
+			"a node finds itself by its addresses; until then its cabinet is taken to be that of n1"},
+	} {
+		got := ""
+		if ps := OtherNode(&config.Config{File: "c.yaml", Interface: "eth1", Node: c.node, NodeByFlag: c.byFlag}, inv, inv.Servers[0], addresses(c.addresses)); ps != nil {
+			got = ps.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
 func addresses(list string) (out []netip.Addr) {
 	for _, a := range strings.Fields(list) {
 		out = append(out, netip.MustParseAddr(a))

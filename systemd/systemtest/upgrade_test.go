@@ -114,7 +114,7 @@ func upgrades(t *testing.T, c *container) {
 		if text := readFile(config + ".dpkg-dist"); !strings.HasSuffix(text, "# A line of the second version.\n") {
 			t.Errorf("the second version's config does not lie beside it, but\n%s", text)
 		}
-		c.says(t, said, "listening", "shaping that stood is adopted")
+		c.says(t, said, "told to stop", "listening", "shaping that stood is adopted")
 
 		// That the witness would have seen a change:
 		c.run(t, "tc", "class", "change", "dev", "eth1", "parent", "1:", "classid", same, "htb", "rate", "1mbit")
@@ -144,12 +144,12 @@ func upgrades(t *testing.T, c *container) {
 			}
 			return nil
 		})
-		c.says(t, said, "no such interface: eth1", "no such interface: eth1", "listening") // each version says so
+		c.says(t, said, "no such interface: eth1", "told to stop", "no such interface: eth1", "listening") // each version says so
 		c.run(t, "ip", "link", "set", "eth9", "name", "eth1")
 		c.run(t, "ip", "link", "set", "eth1", "up")
 		c.runs(t, first)
 		c.nothingDone(t)
-		c.says(t, said, "no such interface: eth1", "no such interface: eth1", "listening", "shaping that stood is adopted")
+		c.says(t, said, "no such interface: eth1", "told to stop", "no such interface: eth1", "listening", "shaping that stood is adopted")
 	})
 
 	step("an upgrade restarts nothing where the administrator forbids it", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -109,11 +110,11 @@ func needsSpeed(in shaper.Input) bool {
 	return false
 }
 
-// notedBy are the warnings of the rates and of the rules.
+// notedBy are the warnings of the node, the rates and the rules.
 func notedBy(in shaper.Input, node *inventory.Server, facts plan.Facts, desired *shaper.Desired) []inventory.Problem {
 	_, warnings, err := policy.Resolve(in.Config, in.Inventory, node, facts.Link.Speed)
 	if err != nil {
 		return nil // the plan was made of the same
 	}
-	return append(warnings, desired.Policy.Warnings()...)
+	return slices.Concat(policy.OtherNode(in.Config, in.Inventory, node, facts.Link.Addresses), warnings, desired.Policy.Warnings())
 }
