@@ -3,7 +3,6 @@ package metrics
 import (
 	"log"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,41 +12,24 @@ import (
 // the log: it is for Debug. But handshakes fail for everybody once the web config or a file that it names is broken, so at a failed one that is
 // looked into.
 type errorLog struct {
-	log       *zap.Logger
-	webConfig string
-
-	mu     sync.Mutex
-	looked time.Time
-	told   told
+	log  *zap.Logger
+	web  webWatch
+	told told
 }
 
-// lookAgain is the least time between two readings of the web config, however many handshakes fail.
-const lookAgain = time.Second
-
 func (o ServeOptions) errorLog() *log.Logger {
-	return log.New(&errorLog{log: o.Log, webConfig: o.WebConfig}, "", 0)
+	return log.New(&errorLog{log: o.Log, web: webWatch{path: o.WebConfig}}, "", 0)
 }
 
 // Write implements io.Writer. The line quotes the web config where that is what failed.
 func (e *errorLog) Write(line []byte) (int, error) {
 	text := withoutValues(string(line))
 	e.log.Debug(text)
-	if e.webConfig == "" || !strings.Contains(text, "TLS handshake error") || !e.turn(time.Now()) {
+	if e.web.path == "" || !strings.Contains(text, "TLS handshake error") {
 		return len(line), nil
 	}
-	if err := CheckWebConfig(e.webConfig); err != nil && e.told.news(err.Error(), time.Now()) {
-		e.log.Error("nobody is let in until metrics.web_config is put right", zap.String("web_config", e.webConfig), zap.Error(err))
+	if err := e.web.problem(); err != nil && e.told.news(err.Error(), time.Now()) {
+		e.log.Error("nobody is let in until metrics.web_config is put right", zap.String("web_config", e.web.path), zap.Error(err))
 	}
 	return len(line), nil
-}
-
-// turn says whether the web config is to be read now.
-func (e *errorLog) turn(now time.Time) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now.Sub(e.looked) < lookAgain {
-		return false
-	}
-	e.looked = now
-	return true
 }

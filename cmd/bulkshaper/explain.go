@@ -1,23 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"bulkshaper/cmd/bulkshaper/explain"
 	"bulkshaper/cmd/bulkshaper/screen"
 	"bulkshaper/cmd/bulkshaper/view"
 	"bulkshaper/inventory"
 	"bulkshaper/shaper/config"
-	"bulkshaper/shaper/kernel"
-	"bulkshaper/shaper/tc"
 )
 
 func explainCommand() *cobra.Command {
@@ -94,32 +89,12 @@ func (f *inputFlags) explain(c *cobra.Command, asked explainAsked) error {
 		if x, err = explain.New(c.Context(), input, hostname(), asked.kernel); err == nil {
 			return explainFromFiles(c, x, asked)
 		}
-		err = wrong(err)
-		if asked.kernel {
-			err = cmp.Or(gone(c.Context(), input.Config.Interface), err)
-		}
+		err = noInterface(wrong(err))
 	}
 	if c.Context().Err() != nil {
 		return err
 	}
 	return f.explainRest(c, asked, err)
-}
-
-// gone is the error of an interface that is not there: then this node's server cannot be told by its addresses either, and no file is at
-// fault. It is nil while there is one.
-func gone(ctx context.Context, iface string) error {
-	if iface == "" {
-		return nil
-	}
-	k, err := kernel.Open(kernel.Options{Interface: iface, Log: zap.NewNop()})
-	if err == nil {
-		defer k.Close()
-		_, err = k.Observe(ctx)
-	}
-	if errors.Is(err, tc.ErrNoInterface) {
-		return noInterface(err)
-	}
-	return nil
 }
 
 func explainFromFiles(c *cobra.Command, x *explain.Explainer, asked explainAsked) error {

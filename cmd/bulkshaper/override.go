@@ -149,13 +149,12 @@ func (f *inputFlags) overrides(c *cobra.Command) (*overriding, error) {
 	p := f.place()
 	p.tellWhere(c.ErrOrStderr())
 	_, status, silent := p.ask(c.Context())
-	daemonSays, notFollowed := status.OverridesError, status.OverridesError != ""
 	other := otherInterface(silent)
 	if other != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "warning: what follows is of the daemon; %s\n", other.OtherInterface())
 		status = other.Status
-		daemonSays, notFollowed = status.OverridesError, status.OverridesError != ""
 	}
+	daemonSays, notFollowed := status.OverridesError, status.OverridesError != ""
 	if silent != nil && other == nil {
 		var denied *ask.SilentError
 		if errors.As(silent, &denied) && denied.Denied != "" {
@@ -249,14 +248,15 @@ func (o *overriding) write(change func([]override.Override) ([]override.Override
 		return wrong(fmt.Errorf("nothing is written: the config does not tell the run folder, and %s may be that of another interface's daemon; mend the config, or give --run-dir", o.runDir))
 	}
 	var silent *ask.SilentError
-	if other := otherInterface(o.silent); other != nil {
-		return fmt.Errorf("nothing is written to %s: %w", o.runDir, other)
-	}
-	if errors.As(o.silent, &silent) && silent.Hangs {
-		return fmt.Errorf("nothing is written to %s, which nobody would follow: %w", o.runDir, silent)
-	}
-	if errors.As(o.silent, &silent) && silent.Holder != "" {
-		return fmt.Errorf("nothing is written to %s, which nobody follows: %w; restart that daemon, or put its config back", o.runDir, silent)
+	if errors.As(o.silent, &silent) {
+		switch {
+		case silent.Other != nil:
+			return fmt.Errorf("nothing is written to %s: %w", o.runDir, silent)
+		case silent.Hangs:
+			return fmt.Errorf("nothing is written to %s, which nobody would follow: %w", o.runDir, silent)
+		case silent.Holder != "":
+			return fmt.Errorf("nothing is written to %s, which nobody follows: %w; restart that daemon, or put its config back", o.runDir, silent)
+		}
 	}
 	err := os.MkdirAll(o.runDir, 0o755)
 	if err == nil {

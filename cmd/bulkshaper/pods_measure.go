@@ -106,14 +106,13 @@ func (b *podBed) measure(ctx context.Context, name string, before *podAsked) err
 	if err := n.wait(ctx, readyLimit, func(s shaper.Status) bool { return len(s.Hints) > 0 == b.network.wrong }); err != nil {
 		return fmt.Errorf("wait for status to hint at an inventory that lacks something, or not: %w", err)
 	}
-	for unseen := 0; ; b.story.again-- {
+	for unseen := 0; ; {
 		run, err := b.measureOnce(ctx, name)
 		if err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(run.Destinations, func(d podDestination) bool { return d.Share == 0 }); i >= 0 && unseen < maxUnseen {
 			unseen++
-			b.story.again++
 			b.story.progress("nothing to %s was on the wire yet, so it is measured again", run.Destinations[i].Wire)
 			continue
 		}
@@ -125,6 +124,7 @@ func (b *podBed) measure(ctx context.Context, name string, before *podAsked) err
 			b.story.report.Runs = append(b.story.report.Runs, run)
 			return nil
 		}
+		b.story.again--
 		b.story.progress("the machine was too busy (%s), so it is measured again", run.asked(true).Load)
 	}
 }

@@ -34,11 +34,11 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		if p.broken != nil {
 			fmt.Fprintf(stderr, "warning: the daemon's answer; the config as it is now is wrong: %v\n", p.broken)
 		}
-		return &source{name: d.Name, ask: d.Status, recent: d.Recent, close: func() {}}, nil
+		return daemonSource(d), nil
 	}
 	if other := otherInterface(silent); other != nil {
 		fmt.Fprintf(stderr, "warning: the daemon's answer; %s\n", other.OtherInterface())
-		return &source{name: other.Other.Name, ask: other.Other.Status, recent: other.Other.Recent, close: func() {}}, nil
+		return daemonSource(other.Other), nil
 	}
 	l, err := f.openLocal(ctx)
 	if err != nil {
@@ -60,6 +60,10 @@ func (f *inputFlags) statusSource(ctx context.Context, stderr io.Writer) (*sourc
 		why = "the daemon gives no answer"
 	}
 	return &source{ask: l.ask, name: "this command, which has read files and kernel itself: " + why, close: l.close}, nil
+}
+
+func daemonSource(d *ask.Daemon) *source {
+	return &source{name: d.Name, ask: d.Status, recent: d.Recent, close: func() {}}
 }
 
 // otherInterface is err where the daemon of this config's run folder answers for another interface than the config now names, else nil. What

@@ -16,12 +16,16 @@ func (c *comparison) oneAfterTheOther(deletes []tc.Op) []tc.Op {
 	if _, ok := c.wanted[tc.ControlClass]; !ok { // all goes
 		return deletes
 	}
-	lengths := prefixLengths(deletes)
+	matches := make([]match, len(deletes))
+	for i, op := range deletes {
+		matches[i] = matchOf(op)
+	}
+	lengths := prefixLengths(matches)
 	group := map[tc.Protocol]*matched{}
 	var ops []tc.Op
-	for _, op := range deletes {
+	for i, op := range deletes {
 		if op.Verb == tc.Delete {
-			m, protocols := matchOf(op), c.protocolsOf(op)
+			m, protocols := matches[i], c.protocolsOf(op)
 			for protocol, others := range group {
 				if (protocol == tc.ProtocolAll || slices.Contains(protocols, protocol) || slices.Contains(protocols, tc.ProtocolAll)) && others.conflict(m, lengths) {
 					ops = append(ops, c.barrier("what a packet meets earlier waits until what it would meet behind that is gone"))
@@ -78,11 +82,11 @@ func matchOf(op tc.Op) match {
 	return m
 }
 
-// prefixLengths are the different lengths of the prefixes that ops are for, ascending.
-func prefixLengths(ops []tc.Op) []int {
+// prefixLengths are the different lengths of prefixes, ascending.
+func prefixLengths(matches []match) []int {
 	seen := map[int]bool{}
-	for _, op := range ops {
-		if m := matchOf(op); m.prefix.IsValid() {
+	for _, m := range matches {
+		if m.prefix.IsValid() {
 			seen[m.prefix.Bits()] = true
 		}
 	}

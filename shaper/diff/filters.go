@@ -16,8 +16,8 @@ import (
 func (c *comparison) sortFilters() {
 	filters := sorted(c.have.Filters)
 	isOurs := func(f *tc.Filter) bool {
-		protocol, own := plan.OwnPref(f.Pref)
-		return f.Parent == c.root.Handle && (own && f.Kind == tc.KindU32 && f.Protocol == protocol || !own && c.takeover)
+		_, own := plan.OwnPref(f.Pref)
+		return f.Parent == c.root.Handle && (fitsOwnPref(f) || !own && c.takeover)
 	}
 	c.roots = u32.RootTables(c.have.Filters)
 	lent := lentTables(filters, isOurs)
@@ -63,6 +63,12 @@ func (c *comparison) sortFilters() {
 		}
 		c.foreign = append(c.foreign, text)
 	}
+}
+
+// fitsOwnPref tells whether f stands at a pref of ours and is what we put there.
+func fitsOwnPref(f *tc.Filter) bool {
+	protocol, own := plan.OwnPref(f.Pref)
+	return own && f.Kind == tc.KindU32 && f.Protocol == protocol
 }
 
 // isFilter tells filters from hash tables, and from the entry of the pref itself, which other kinds than u32 show as well.

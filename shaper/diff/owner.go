@@ -65,10 +65,7 @@ func ours(have tc.State) bool {
 			}
 		}
 	}
-	return marks > 0 && slices.ContainsFunc(have.Filters, func(f tc.Filter) bool {
-		protocol, own := plan.OwnPref(f.Pref)
-		return own && f.Kind == tc.KindU32 && f.Protocol == protocol
-	})
+	return marks > 0 && slices.ContainsFunc(have.Filters, func(f tc.Filter) bool { return fitsOwnPref(&f) })
 }
 
 // ourRoot is the handle of our root, 1:.

@@ -27,22 +27,7 @@ func FindNode(cfg *config.Config, inv *inventory.Inventory, linkAddrs []netip.Ad
 		return nil, problems
 	}
 
-	byAddress := map[*inventory.Server]netip.Addr{}
-	var owners []*inventory.Server
-	var tried []string
-	for _, a := range linkAddrs {
-		a = a.Unmap().WithZone("")
-		tried = append(tried, a.String())
-		for _, s := range inv.Servers {
-			if !slices.Contains(s.Addresses, a) {
-				continue
-			}
-			if _, seen := byAddress[s]; !seen {
-				owners = append(owners, s)
-				byAddress[s] = a
-			}
-		}
-	}
+	owners, byAddress := ownersOf(inv, linkAddrs)
 	switch len(owners) {
 	case 0:
 	case 1:
@@ -60,6 +45,10 @@ func FindNode(cfg *config.Config, inv *inventory.Inventory, linkAddrs []netip.Ad
 	if s, ok := byHostname(inv, hostname); ok {
 		return s, nil
 	}
+	var tried []string
+	for _, a := range linkAddrs {
+		tried = append(tried, bare(a).String())
+	}
 	addresses := "no server has an address of " + cfg.Interface + " (" + strings.Join(tried, ", ") + ")"
 	if len(tried) == 0 {
 		addresses = cfg.Interface + " has no address"
@@ -74,22 +63,34 @@ func OtherNode(cfg *config.Config, inv *inventory.Inventory, node *inventory.Ser
 	if cfg.Node == "" || cfg.NodeByFlag {
 		return nil
 	}
-	other := ""
-	for _, a := range linkAddrs {
-		a = a.Unmap().WithZone("")
-		if slices.Contains(node.Addresses, a) {
-			return nil
-		}
-		i := slices.IndexFunc(inv.Servers, func(s *inventory.Server) bool { return slices.Contains(s.Addresses, a) })
-		if i >= 0 && other == "" {
-			other = fmt.Sprintf("node is %s, and %s has %s, an address of %s", node.Name, cfg.Interface, a, inv.Servers[i].Name)
-		}
-	}
-	if other == "" {
+	owners, byAddress := ownersOf(inv, linkAddrs)
+	if len(owners) == 0 || slices.Contains(owners, node) {
 		return nil
 	}
-	return problem(cfg, "correct node, or leave it out: a node finds itself by its addresses; until then its cabinet is taken to be that of "+node.Name, "%s", other)
+	return problem(cfg, "correct node, or leave it out: a node finds itself by its addresses; until then its cabinet is taken to be that of "+node.Name,
+		"node is %s, and %s has %s, an address of %s", node.Name, cfg.Interface, byAddress[owners[0]], owners[0].Name)
 }
+
+// ownersOf are the servers with an address of the interface, in the order of its addresses, and the first address that each has of them.
+func ownersOf(inv *inventory.Inventory, linkAddrs []netip.Addr) (owners []*inventory.Server, byAddress map[*inventory.Server]netip.Addr) {
+	byAddress = map[*inventory.Server]netip.Addr{}
+	for _, a := range linkAddrs {
+		a = bare(a)
+		for _, s := range inv.Servers {
+			if !slices.Contains(s.Addresses, a) {
+				continue
+			}
+			if _, seen := byAddress[s]; !seen {
+				owners = append(owners, s)
+				byAddress[s] = a
+			}
+		}
+	}
+	return owners, byAddress
+}
+
+// bare is an address of the interface as the inventory has it.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // byHostname finds the server of a host name, which may have a domain where the inventory has none. A server of that short name
 // in another domain is not this node.

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -59,6 +60,9 @@ func New(ctx context.Context, input shaper.Input, hostname string, withKernel bo
 	}
 	var err error
 	if x.node, err = policy.FindNode(input.Config, input.Inventory, facts.Link.Addresses, hostname); err != nil {
+		if input.Config.Node == "" && errors.Is(x.unaskedErr, tc.ErrNoInterface) {
+			err = x.unaskedErr // its addresses might have told, and no file is at fault
+		}
 		return nil, err
 	}
 	if x.policy, err = policy.New(input.Config, input.Inventory, x.node); err != nil {
