@@ -155,7 +155,7 @@ func TestCheckTellsAllAtOnce(t *testing.T) {
 // that says.
 func TestCheckTellsWhatADaemonRefuses(t *testing.T) {
 	t.Parallel()
-	d := startIncident(t)
+	d := startIncident(t, "--debounce", "1s") // so that of 20 files that go one after the other it sees none or all
 	old := copyTree(t, incident)
 	check := func(code int, says string, args ...string) {
 		t.Helper()

@@ -46,6 +46,7 @@ func TestPortTaken(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+	eventually(t, "a word that the port is used", func() bool { return len(d.lines("listening")) > 0 }) // which may come after the first answer
 	if n := len(told()); n != 1 || len(d.lines("listening")) != 1 {
 		t.Errorf("told %d times that the port is taken, %d times that it is used:\n%s", n, len(d.lines("listening")), d.text())
 	}
